@@ -126,7 +126,7 @@ def save_model(parameters: np.ndarray, metadata: dict[str, str], shape: ModelSha
 
 
 def load_model(data: bytes, shape: ModelShape = COURSE_SHAPE) -> tuple[np.ndarray, dict[str, str]]:
-    """Flat float32 parameters and metadata. Raises CheckpointError unless every tensor of the model is there, finite."""
+    """Flat float32 parameters and metadata. Raises CheckpointError unless all the model's tensors are there, finite."""
     tensors, metadata = read_tensors(data)
     if metadata.get("version") != FORMAT_VERSION:
         raise CheckpointError(

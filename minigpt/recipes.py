@@ -36,10 +36,11 @@ def train(
 
     Keeps a checkpoint of each at 500, 1,000 and 1,500 steps (and at the last one). If evaluated, every 250 steps gives
     a point of the series named after the format; `readouts` names those that are also readouts. `total` is the whole
-    run's cost in progress units, if there is more to it than this training.
+    run's cost in progress units, if there is more to it than this training. Returns the accuracies by (format, step).
     """
     trainings = [SupervisedTraining(lab.backend, format, seed, SCHEDULE, lab.shape) for format in formats]
     total = total or training_cost(len(formats), steps, evaluated)
+    accuracies: dict[tuple[str, int], float] = {}
     done = 0.0
     yield progress("train", done, total)
     for step in range(1, steps + 1):
@@ -50,6 +51,7 @@ def train(
         if step % EVALUATE_EVERY == 0 and evaluated:
             for training in trainings:
                 accuracy = yield from held_out_accuracy(lab.backend, training.parameters, training.format, lab.shape)
+                accuracies[training.format, step] = accuracy
                 yield point(training.format, step, accuracy)
                 done += EVALUATION_COST
                 name = (readouts or {}).get((training.format, step))
@@ -60,6 +62,7 @@ def train(
                 yield lab.checkpoint(ModelKey(training.format, step, seed), training.parameters)
         if step % 10 == 0:
             yield progress("train", done, total)
+    return accuracies
 
 
 def trained_keys(formats: tuple[str, ...], seed: int, steps: int = SCHEDULE.end) -> Iterator[ModelKey]:

@@ -30,7 +30,7 @@ BATCH = 16
 class Schedule:
     """Learning rate: linear warm-up, constant, then linear down to a share of the peak. All in steps.
 
-    The decay matters more than its exact shape: with a constant rate the reasoned model ends anywhere from 0.59 to 0.98.
+    The decay matters more than its exact shape: with a constant rate the reasoned model ends between 0.59 and 0.98.
     """
 
     peak: float = 0.01
@@ -57,7 +57,7 @@ def sft_step(
     learning_rate: float,
     shape: ModelShape = COURSE_SHAPE,
 ) -> None:
-    """One step, in place, on tokens (B, P + R): mean −log-probability over the response tokens, Adam, norm clipped at 1.
+    """One step in place on tokens (B, P + R): mean −log-probability of the response tokens, Adam, norm clipped at 1.
 
     The prompt carries no loss: the model is taught to answer, not to ask. Nor does the padding after the full stop.
     """

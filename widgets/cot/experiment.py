@@ -59,7 +59,8 @@ def experiment(parameters: dict, lab: Lab) -> Experiment:
     training = recipes.training_cost(len(FORMATS), recipes.SCHEDULE.end, evaluated=True)
     sampling = len(CHECKPOINTS) * QUESTIONS / QUESTIONS_PER_SLICE * SLICE_COST
     total = training + sampling
-    yield from recipes.train(lab, FORMATS, seed, evaluated=True, readouts=EVALUATION_READOUTS, total=total)
+    accuracies = yield from recipes.train(lab, FORMATS, seed, evaluated=True, readouts=EVALUATION_READOUTS, total=total)
+    yield sample("accuracies", {name: accuracies[at] for at, name in EVALUATION_READOUTS.items()})
 
     questions = split()[1][:QUESTIONS]
     chains: dict[str, list] = {"truth": [question.total for question in questions]}
@@ -75,7 +76,7 @@ def experiment(parameters: dict, lab: Lab) -> Experiment:
             yield progress("sample", done, total)
         chains[str(steps)] = answers
     yield sample("chains", chains)
-    readouts, series = reread({"chains": chains}, parameters)
+    readouts, series = reread({"chains": chains, "accuracies": {}}, parameters)
     for name, points in series.items():
         for x, y in points:
             yield point(name, x, y)
@@ -93,7 +94,7 @@ def sample_answers(lab: Lab, model: np.ndarray, questions, uniforms: np.ndarray)
 
 
 def reread(samples: dict, parameters: dict) -> tuple[dict[str, float], dict[str, list]]:
-    """Readouts and series that only read the chains: what the controls `checkpoint` and `k` change at once.
+    """Readouts, and the series that only read the chains: what the controls `checkpoint` and `k` change at once.
 
     Share right by plurality (of tied answers, the first seen), by absolute majority (strictly more than half of the
     chains right), and by the binomial formula, which departs from what is measured: the sums differ in difficulty.
@@ -109,7 +110,8 @@ def reread(samples: dict, parameters: dict) -> tuple[dict[str, float], dict[str,
         series["plurality"].append([k, votes.count(True) / len(votes)])
         series["majority"].append([k, majorities.count(True) / len(majorities)])
         series["binomial"].append([k, binomial_majority(k, per_chain)])
-    return {"per-chain": per_chain, "vote": series["plurality"][parameters["k"] - 1][1]}, series
+    vote = series["plurality"][parameters["k"] - 1][1]
+    return {**samples["accuracies"], "per-chain": per_chain, "vote": vote}, series
 
 
 def explain(parameters: dict, readouts: dict, series: dict) -> list[tuple[str, dict[str, float]]]:
@@ -162,7 +164,7 @@ def try_sum(parameters: dict, lab: Lab) -> Experiment:
 
 
 def token_probabilities(lab: Lab, model: np.ndarray, question, text: str, alternatives: int = 3) -> list[dict]:
-    """For each character of a response: its probability, and the most probable characters that could have stood there."""
+    """For each character of a response: its probability, and the likeliest characters that could have stood there."""
     tokens = np.array([[*prompts([question])[0], *(TOKEN_OF[character] for character in text)]], dtype=np.int32)
     logits = lab.backend.forward(model, np.ascontiguousarray(tokens[:, :-1]), lab.shape).logits[0, PROMPT_LENGTH - 1 :]
     probabilities = lab.backend.probabilities(np.ascontiguousarray(logits))

@@ -1,0 +1,144 @@
+"""The `raona` command: list, run, build, serve."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from minigpt.backend import BACKENDS, DEFAULT_BACKEND, BackendError
+from minigpt.lab import ParameterError
+from widgets._runtime.catalan import format_number
+from widgets._runtime.native import RunError, run_to_end
+from widgets._runtime.registry import WidgetError, discover, find
+
+PUBLIC_KEYS = ("widget", "params", "seed", "backend", "readouts", "series", "digest")
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"expected name=value, got {text!r}; for example --set k=5")
+    return name, value
+
+
+def list_widgets(arguments: argparse.Namespace) -> int:
+    widgets = discover().values()
+    if arguments.json:
+        rows = [
+            {
+                "id": widget.id,
+                "parameters": [parameter.describe() for parameter in widget.parameters],
+                "readouts": list(widget.readouts),
+            }
+            for widget in widgets
+        ]
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return 0
+    for widget in widgets:
+        print(f"{widget.id}: {widget.labels['question']}")
+        for parameter in widget.parameters:
+            reach = parameter.options or f"{parameter.minimum}–{parameter.maximum}"
+            print(f"    --set {parameter.name}={parameter.default}   {parameter.kind}, {reach}")
+        print(f"    readouts: {', '.join(widget.readouts)}")
+    return 0
+
+
+def run_widget(arguments: argparse.Namespace) -> int:
+    given: dict[str, Any] = {}
+    for name, value in arguments.set:
+        if name in given:
+            raise ParameterError(f"{name} is set twice")
+        given[name] = value
+    if arguments.seed is not None:
+        if "seed" in given:
+            raise ParameterError("seed is given both by --seed and by --set seed=…: use one of them")
+        given["seed"] = arguments.seed
+    widget = find(arguments.widget)
+    labels = widget.labels["stages"]
+    with tqdm(total=1.0, bar_format="{desc:32}{percentage:3.0f}% |{bar}| {remaining}", disable=None) as bar:
+
+        def show(event: dict[str, Any]) -> None:
+            if event["type"] == "progress":
+                bar.set_description_str(labels.get(event["stage"], event["stage"]))
+                bar.update(event["done"] / event["total"] - bar.n)
+
+        record = run_to_end(arguments.widget, given, backend=arguments.backend, on_event=show)
+        bar.update(1.0 - bar.n)
+    if arguments.json:
+        print(json.dumps({key: record[key] for key in PUBLIC_KEYS}, ensure_ascii=False))
+        return 0
+    for name, value in record["readouts"].items():
+        label = widget.labels["readouts"][name]
+        print(f"{name:16} {format_number(value, label.get('format', 'number')):>8}  {label['label']}")
+    print(f"\n{record['explanation']}\n\ndigest {record['digest']}  ({record['backend']}, seed {record['seed']})")
+    return 0
+
+
+def build_course(arguments: argparse.Namespace) -> int:
+    from build_site import build_command
+
+    return build_command(arguments)
+
+
+def serve_course(arguments: argparse.Namespace) -> int:
+    from build_site import serve_command
+
+    return serve_command(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="raona", description="The course's experiments and its site, from the shell.")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    listing = commands.add_parser("list", help="the widgets, their parameters and readouts")
+    listing.add_argument("--json", action="store_true", help="an array of {id, parameters, readouts}")
+    listing.set_defaults(command=list_widgets)
+
+    run = commands.add_parser("run", help="run one widget's experiment to its end")
+    run.add_argument("widget", help="a widget's id; see `raona list`")
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="a parameter, in the page's units",
+    )
+    run.add_argument("--seed", metavar="N", help="short for --set seed=N")
+    run.add_argument("--backend", choices=BACKENDS, default=DEFAULT_BACKEND, help="default: %(default)s")
+    run.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    run.set_defaults(command=run_widget)
+
+    build = commands.add_parser("build", help="build the site")
+    serve = commands.add_parser("serve", help="build the site, serve it here and print its address")
+    for command in (build, serve):
+        command.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help="default: %(default)s")
+        command.add_argument(
+            "--pyodide-dir", type=Path, metavar="DIR", help="look for the browser runtime's files here first"
+        )
+    build.set_defaults(command=build_course)
+    serve.add_argument("--port", type=int, default=8000, help="default: %(default)s")
+    serve.add_argument("--bind", default="127.0.0.1", help="address to listen on; default: %(default)s")
+    serve.set_defaults(command=serve_course)
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    try:
+        return arguments.command(arguments)
+    except (ParameterError, WidgetError, BackendError, RunError) as error:
+        print(f"raona: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("raona: stopped; finished checkpoints are kept", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
