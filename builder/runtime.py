@@ -88,7 +88,8 @@ def prepare_runtime(
     for name, data in published.items():
         (out / name).write_bytes(data)
         files.append({"name": name, "bytes": len(data), "sha256": sha256(data), "integrity": integrity(data)})
-    say(f"Runtime: Pyodide {pins['version']} with {', '.join(chosen)}, {sum(len(d) for d in published.values()):,} bytes")
+    total = sum(file["bytes"] for file in files)
+    say(f"Runtime: Pyodide {pins['version']} with {', '.join(chosen)}, {total / 1e6:.1f} MB")
     return {
         "version": pins["version"],
         "python": pins["python"],
