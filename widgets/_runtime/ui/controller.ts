@@ -1,0 +1,630 @@
+/** One widget of a page: its state, its runs, and what the reader does to it. */
+
+import type { LoadStage, Parameters, RunEvent, RunHandle, RunRecord, RunResult, RunState, Samples, Value } from "../engine/protocol";
+import type { Runtime } from "../engine/runtime";
+import type { Storage } from "../engine/storage";
+import { Announcer } from "./announcer";
+import type { WidgetDescription } from "./describe";
+import { maybePart, part, setText } from "./dom";
+import { readLink, writeLink } from "./link";
+import { Notes } from "./notes";
+import { formatNumber } from "./numbers";
+import { Controls, defaults, differing, valueText } from "./parameters";
+import { type Prediction, PredictView } from "./predict";
+import { megabytes, ProgressView } from "./progress";
+import { ResultsView } from "./results";
+import type { SeriesData } from "./series";
+import { ShareBox } from "./share";
+import { fill, strings, tookText, whenText } from "./text";
+import { type Action, Toolbar } from "./toolbar";
+import type { Cleanup, ViewEvent, ViewModel, WidgetState, WidgetView } from "./view";
+
+const FORMER_RUNS = 4;
+
+interface Site {
+  section: HTMLElement;
+  description: WidgetDescription;
+  runtime: Runtime;
+  storage: Storage;
+  view: WidgetView | undefined;
+  /** The page's address speaks of this widget. */
+  ownsLink: boolean;
+}
+
+/** A run that is on. */
+interface Attempt {
+  parameters: Parameters;
+  prediction: Prediction;
+  samples: Samples;
+  handle: RunHandle | null;
+  /** The results that it replaces, to compare with and to go back to. */
+  before: Shown | null;
+}
+
+/** Results on the page: a run's record, and the parameters under which its samples are read now. */
+interface Shown {
+  run: RunRecord;
+  read: Parameters;
+}
+
+export class Controller implements ViewModel {
+  readonly section: HTMLElement;
+  readonly widget: WidgetDescription;
+  readonly runtime: Runtime;
+  readonly storage: Storage;
+  readonly uid: string;
+  state: WidgetState = "idle";
+
+  private readonly controls: Controls;
+  private readonly predict: PredictView;
+  private readonly progress: ProgressView;
+  private readonly results: ResultsView;
+  private readonly toolbar: Toolbar;
+  private readonly notes: Notes;
+  private readonly sharing: ShareBox;
+  private readonly announcer: Announcer;
+  private readonly alert: HTMLElement;
+  private readonly listeners = new Set<(event: ViewEvent) => void>();
+  private readonly cleanups: Cleanup[] = [];
+  private readonly events = new AbortController();
+
+  private attempt: Attempt | null = null;
+  private shown: Shown | null = null;
+  private former: RunRecord[] = [];
+  private wanted: Parameters | null = null;
+  private rereading = false;
+  private readonly ownsLink: boolean;
+  private readonly restored: Promise<void>;
+
+  constructor({ section, description, runtime, storage, view, ownsLink }: Site) {
+    this.section = section;
+    this.widget = description;
+    this.runtime = runtime;
+    this.storage = storage;
+    this.uid = section.id;
+    this.ownsLink = ownsLink;
+    this.controls = new Controls(part(section, "parameters"), description);
+    this.predict = new PredictView(section, description.labels.predict);
+    this.progress = new ProgressView(section, description.labels);
+    this.results = new ResultsView(section, description);
+    this.notes = new Notes(part(section, "notes"));
+    this.sharing = new ShareBox(section);
+    this.announcer = new Announcer(part(section, "status"));
+    this.alert = part(section, "alert");
+    this.toolbar = new Toolbar(section, (action) => this.act(action));
+
+    part(section, "live").hidden = false;
+    const help = maybePart(section, "recorded-help");
+    if (help) help.hidden = false;
+    if (!maybePart(section, "code")) this.toolbar.button("code")?.remove();
+    const signal = this.events.signal;
+    part(section, "parameters").addEventListener("input", (event) => this.onInput(event), { signal });
+    this.cleanups.push(runtime.subscribe((status, stage, error) => this.onRuntime(status, stage, error)));
+    if (storage.notice) this.notes.set("storage", storage.notice);
+
+    const given = { ...this.presets(), ...this.linked() };
+    this.controls.write({ ...defaults(description), ...given });
+    this.results.marked = this.values();
+    this.enter("idle");
+    this.restored = this.restore(given);
+    this.mount(view);
+  }
+
+  /** Fetches what a run needs, chart first: once the runtime is ready the network is needed no more. */
+  async prepare(): Promise<void> {
+    await this.loadChart();
+    await this.runtime.load().catch(() => undefined); // onRuntime tells, and Run tries again
+  }
+
+  close(): void {
+    this.attempt?.handle?.stop();
+    this.events.abort();
+    this.announcer.close();
+    for (const cleanup of this.cleanups) cleanup();
+  }
+
+  // ---------------------------------------------------------------- what a view may ask (ViewModel)
+
+  parameters(): Parameters {
+    return this.attempt?.parameters ?? this.shown?.run.params ?? this.values();
+  }
+
+  on(listener: (event: ViewEvent) => void): Cleanup {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  announce(text: string): void {
+    this.announcer.say(text);
+  }
+
+  // ---------------------------------------------------------------- what the reader does
+
+  private act(action: Action): void {
+    switch (action) {
+      case "run":
+        return this.run();
+      case "pause":
+        return this.attempt?.handle?.pause();
+      case "resume":
+        return this.attempt?.handle?.resume();
+      case "stop":
+        return this.stop();
+      case "repeat":
+        return this.repeat();
+      case "new-seed":
+        return this.newSeed();
+      case "share":
+        void this.share();
+        return;
+      case "code":
+        return this.showCode();
+    }
+  }
+
+  private run(parameters?: Parameters): void {
+    if (this.attempt) return;
+    const read = this.controls.read();
+    if (!read.ok) {
+      this.complain(read.message);
+      read.control.focus();
+      return;
+    }
+    const attempt: Attempt = {
+      parameters: parameters ?? read.values,
+      prediction: this.predict.value,
+      samples: {},
+      handle: null,
+      before: this.shown,
+    };
+    this.attempt = attempt;
+    this.shown = null;
+    this.wanted = null;
+    this.complain("");
+    this.notes.clear("stale", "restored", "stopped", "interrupted", "digest", "link", "changed", "undone", "run");
+    this.sharing.hide();
+    this.results.clear();
+    this.results.previous = this.formerRuns(attempt.before);
+    this.results.show(true);
+    this.progress.reset();
+    this.closeRecorded();
+    this.enter("loading");
+    this.syncAddress();
+    void this.start(attempt);
+  }
+
+  private async start(attempt: Attempt): Promise<void> {
+    await this.loadChart();
+    if (this.attempt !== attempt) return; // stopped meanwhile
+    attempt.handle = this.runtime.start(this.widget.id, attempt.parameters, {
+      state: (state, detail) => {
+        if (this.attempt === attempt) this.onState(attempt, state, detail);
+      },
+      event: (event) => {
+        if (this.attempt === attempt) this.onEvent(attempt, event);
+      },
+      done: (result) => {
+        if (this.attempt === attempt) this.onDone(attempt, result);
+      },
+    });
+  }
+
+  private stop(): void {
+    const attempt = this.attempt;
+    if (!attempt) return;
+    if (attempt.handle) attempt.handle.stop();
+    else this.onStopped(attempt);
+  }
+
+  /** Runs with the very parameters of the run shown, so that the same bits are due. */
+  private repeat(): void {
+    const shown = this.shown;
+    if (!shown) return this.run();
+    this.controls.write({ ...shown.run.params, ...this.rereadOnly(shown.read) });
+    this.run(shown.run.params);
+  }
+
+  private newSeed(): void {
+    const before = this.values();
+    const seed = Math.floor(Math.random() * 9999) + 1;
+    this.controls.write({ ...before, seed: seed === before["seed"] ? seed + 1 : seed });
+    const former = this.shown;
+    this.predict.value = null;
+    this.run();
+    if (!this.attempt) return;
+    const [after, formerSeed] = [this.seedText(this.values()["seed"]), this.seedText(before["seed"])];
+    this.notes.set("changed", fill(strings.parameters["new-seed"], { after, before: formerSeed }), {
+      label: strings.actions.undo,
+      run: () => this.goBack(before, former),
+    });
+  }
+
+  /** Undoes a new seed: ends its run and shows the former results again. */
+  private goBack(parameters: Parameters, former: Shown | null): void {
+    const attempt = this.attempt;
+    this.attempt = null;
+    attempt?.handle?.stop();
+    this.notes.clear("changed", "stopped", "digest");
+    this.complain("");
+    this.controls.write(parameters);
+    this.syncAddress();
+    if (former) {
+      this.display(former);
+      this.enter("done");
+    } else {
+      this.results.show(false);
+      this.progress.hide();
+      this.enter("idle");
+    }
+    this.announcer.answer(strings.results.undone);
+    this.toolbar.button("run")?.focus({ preventScroll: true });
+  }
+
+  private async share(): Promise<void> {
+    const read = this.controls.read();
+    if (!read.ok) {
+      this.complain(read.message);
+      read.control.focus();
+      return;
+    }
+    const link = writeLink(location.href, this.widget.id, read.values, this.section.id);
+    this.announcer.answer(await this.sharing.offer(link));
+  }
+
+  private showCode(): void {
+    const code = maybePart<HTMLDetailsElement>(this.section, "code");
+    if (!code) return;
+    code.open = true;
+    code.querySelector("summary")?.focus();
+    code.scrollIntoView({ block: "start" });
+  }
+
+  private onInput(event: Event): void {
+    const target = event.target as HTMLInputElement | HTMLSelectElement;
+    this.controls.show(target.name);
+    const read = this.controls.read();
+    this.complain(read.ok ? "" : read.message);
+    if (!read.ok) return;
+    this.notes.clear("link", "undone");
+    this.results.marked = read.values;
+    this.syncAddress();
+    this.emit({ type: "parameters", parameters: read.values });
+    if (this.shown && !this.attempt) this.compare(this.shown, read.values);
+  }
+
+  /** Marks results as stale, or reads their samples again, after a change in the controls. */
+  private compare(shown: Shown, values: Parameters): void {
+    const changed = differing(this.widget, shown.run.params, values).filter(({ rereads }) => !rereads);
+    const first = changed[0];
+    this.results.stale = first !== undefined;
+    if (first) {
+      const labels = this.widget.labels.parameters[first.name];
+      const before = valueText(first, labels, shown.run.params[first.name] ?? null);
+      this.notes.set("stale", fill(strings.parameters.stale, { label: labels?.label ?? first.name, before }), {
+        label: strings.actions.undo,
+        run: () => {
+          this.controls.write({ ...shown.run.params, ...this.rereadOnly(shown.read) });
+          this.results.marked = this.values();
+          this.compare(shown, this.values());
+          this.syncAddress();
+        },
+      });
+    } else this.notes.clear("stale");
+    const read = { ...shown.run.params, ...this.rereadOnly(values) };
+    if (differing(this.widget, shown.read, read).length > 0) void this.reread(shown, read);
+  }
+
+  private async reread(shown: Shown, parameters: Parameters): Promise<void> {
+    this.wanted = parameters;
+    if (this.rereading) return; // the loop below takes the newest wish
+    if (Object.keys(shown.run.samples).length === 0) {
+      this.notes.set("reread", strings.parameters.unread);
+      return;
+    }
+    this.rereading = true;
+    try {
+      while (this.wanted && this.shown === shown) {
+        const wish = this.wanted;
+        this.wanted = null;
+        if (this.runtime.status !== "ready") {
+          this.notes.set("reread", strings.parameters.rereading);
+          await this.runtime.load();
+        }
+        const reading = await this.runtime.reread(this.widget.id, shown.run.samples, wish);
+        if (this.shown !== shown) break;
+        const changed = this.changedReadouts(reading.readouts);
+        shown.read = wish;
+        this.results.reading(reading);
+        this.results.explain(reading.explanation);
+        this.results.verdict(this.predict.verdict(shown.run.prediction, reading.outcome, reading.readouts));
+        if (changed.length > 0) this.announcer.say(changed.join(" "));
+      }
+      this.notes.clear("reread");
+    } catch (error) {
+      this.notes.clear("reread");
+      this.complain(messageOf(error));
+    } finally {
+      this.rereading = false;
+    }
+  }
+
+  // ---------------------------------------------------------------- what the engine says
+
+  private onState(attempt: Attempt, state: RunState, detail: string | undefined): void {
+    switch (state) {
+      case "loading":
+        return this.enter("loading");
+      case "running":
+        if (this.state === "paused") this.announcer.answer(strings.states.resumed);
+        else if (this.state === "loading") this.announcer.say(strings.states.running);
+        this.progress.start();
+        return this.enter("running");
+      case "waiting":
+        this.progress.waiting();
+        return this.enter("running");
+      case "paused":
+        this.progress.pause();
+        this.announcer.answer(strings.states.paused);
+        return this.enter("paused");
+      case "stopped":
+        return this.onStopped(attempt);
+      case "error":
+        return this.onError(detail ?? "");
+      case "done":
+        return; // onDone follows with the results
+    }
+  }
+
+  private onEvent(attempt: Attempt, event: RunEvent): void {
+    switch (event.type) {
+      case "progress":
+        this.progress.update(event.stage, event.done, event.total);
+        break;
+      case "point":
+        this.results.point(event.series, event.x, event.y);
+        break;
+      case "readout": {
+        this.results.readout(event.name, event.value);
+        const readout = this.widget.labels.readouts[event.name]?.label ?? event.name;
+        const value = this.results.readouts.text(event.name, event.value);
+        this.announcer.say(fill(strings.progress.reached, { readout, value }));
+        break;
+      }
+      case "checkpoint":
+        this.announcer.say(fill(strings.progress.checkpoint, { steps: formatNumber(event.steps, "integer") }));
+        break;
+      case "sample":
+        attempt.samples[event.name] = event.data;
+        break;
+      case "note":
+        this.notes.set("run", event.text);
+        break;
+    }
+    this.emit({ type: "run", event });
+  }
+
+  private onDone(attempt: Attempt, result: RunResult): void {
+    this.attempt = null;
+    const run: RunRecord = { ...result.run, prediction: attempt.prediction };
+    if (Object.keys(run.samples).length === 0) run.samples = attempt.samples;
+    void this.storage.saveRun(run).catch(() => undefined); // the run itself is saved; only the bet would be lost
+    const twins = [attempt.before?.run, ...this.former].filter((other) => other !== undefined);
+    const twin = twins.find((other) => isTwin(this.widget, other, run));
+    this.display({ run, read: run.params });
+    this.progress.full();
+    this.progress.finish(tookText(this.progress.elapsed));
+    if (twin) {
+      const same = twin.digest === run.digest;
+      this.notes.set("digest", same ? strings.results["same-digest"] : strings.results["other-digest"]);
+    }
+    this.former = [run, ...this.former.filter((other) => other.id !== run.id)];
+    this.enter("done");
+    this.announcer.answer([strings.states.done, twin ? "" : run.explanation].filter(Boolean).join(" "));
+    const values = this.values();
+    if (this.shown) this.compare(this.shown, values);
+  }
+
+  private onStopped(attempt: Attempt): void {
+    this.attempt = null;
+    const text = fill(strings.results.stopped, { share: this.progress.shareText });
+    const before = attempt.before;
+    this.notes.clear("changed");
+    this.notes.set("stopped", text, before ? { label: strings.actions.undo, run: () => this.goBack(before.run.params, before) } : undefined);
+    this.progress.finish(strings.states.stopped);
+    this.results.draw();
+    this.enter("idle");
+    this.announcer.answer(text);
+  }
+
+  private onError(message: string): void {
+    this.attempt = null;
+    this.progress.hide();
+    this.results.draw();
+    this.enter("error");
+    this.complain(message);
+  }
+
+  private onRuntime(status: Runtime["status"], stage: LoadStage | undefined, error: string | undefined): void {
+    this.notes.clear("runtime");
+    if (status === "loading") {
+      if (this.attempt && this.state === "loading") this.progress.loading(stage);
+      else if (!this.attempt && stage) {
+        const text = [strings.runtime[stage.stage], stage.totalBytes > 0 ? megabytes(stage) : ""].filter(Boolean).join(", ");
+        this.notes.set("runtime", fill(strings.runtime.background, { stage: text }));
+      }
+    } else if (status === "failed" && !this.attempt) {
+      this.notes.set("runtime", fill(strings.runtime.failed, { message: error ?? "" }));
+    }
+  }
+
+  // ---------------------------------------------------------------- showing
+
+  private enter(state: WidgetState): void {
+    this.state = state;
+    this.section.dataset["state"] = state;
+    const active = state === "loading" || state === "running" || state === "paused";
+    this.toolbar.show(state);
+    this.controls.lock(active);
+    this.predict.lock(active);
+    this.emit({ type: "state", state });
+  }
+
+  private display(shown: Shown): void {
+    this.shown = shown;
+    const { run } = shown;
+    this.results.show(true);
+    this.results.reading(run);
+    this.results.stale = false;
+    this.results.explain(run.explanation);
+    this.results.verdict(this.predict.verdict(run.prediction, run.outcome, run.readouts));
+    this.results.provenance(run);
+    this.results.previous = this.formerRuns(shown);
+    this.results.draw();
+    this.closeRecorded();
+  }
+
+  /** Runs to draw behind: the newest finished ones that differ from the one shown. */
+  private formerRuns(shown: Shown | null): { seed: number; series: SeriesData }[] {
+    const runs = shown && !this.former.some(({ id }) => id === shown.run.id) ? [shown.run, ...this.former] : this.former;
+    const seen = new Set<string>(this.shown ? [curveKey(this.widget, this.shown.run)] : []);
+    const drawn: { seed: number; series: SeriesData }[] = [];
+    for (const run of runs) {
+      const key = curveKey(this.widget, run);
+      if (seen.has(key) || drawn.length === FORMER_RUNS) continue;
+      seen.add(key);
+      drawn.push({ seed: run.seed, series: run.series });
+    }
+    return drawn;
+  }
+
+  private async loadChart(): Promise<void> {
+    try {
+      await this.results.load();
+    } catch {
+      this.notes.set("chart", strings.runtime["chart-failed"]);
+    }
+  }
+
+  private closeRecorded(): void {
+    const recorded = maybePart<HTMLDetailsElement>(this.section, "recorded");
+    if (recorded) recorded.open = false;
+  }
+
+  private complain(message: string): void {
+    setText(this.alert, message);
+  }
+
+  private changedReadouts(values: Readonly<Record<string, number | null>>): string[] {
+    const shown = this.section.querySelectorAll<HTMLElement>("[data-readout]");
+    const changed: string[] = [];
+    for (const element of shown) {
+      const name = element.dataset["readout"] ?? "";
+      const value = values[name];
+      if (value === undefined || value === null || String(value) === element.dataset["value"]) continue;
+      const readout = this.widget.labels.readouts[name]?.label ?? name;
+      changed.push(fill(strings.progress.reached, { readout, value: this.results.readouts.text(name, value) }));
+    }
+    return changed;
+  }
+
+  // ---------------------------------------------------------------- parameters, link, storage
+
+  /** The controls' values; where one is invalid, its default. */
+  private values(): Parameters {
+    const read = this.controls.read();
+    return read.ok ? read.values : defaults(this.widget);
+  }
+
+  private rereadOnly(values: Parameters): Parameters {
+    const names = this.widget.parameters.filter(({ rereads }) => rereads).map(({ name }) => name);
+    return Object.fromEntries(names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])));
+  }
+
+  private seedText(seed: Value | undefined): string {
+    return typeof seed === "number" ? formatNumber(seed, "integer") : "";
+  }
+
+  private presets(): Parameters {
+    const presets = this.section.dataset["presets"];
+    return presets ? (JSON.parse(presets) as Parameters) : {};
+  }
+
+  private linked(): Parameters {
+    if (!this.ownsLink) return {};
+    const { values, problems } = readLink(location.search, this.widget);
+    if (problems.length > 0) this.complain(fill(strings.link.bad, { problems: problems.join(" ") }));
+    else if (Object.keys(values).length > 0) this.notes.set("link", strings.link.restored);
+    return values;
+  }
+
+  /** An address that carries this widget's settings keeps up with them, so that a reload finds them. */
+  private syncAddress(): void {
+    if (!this.ownsLink) return;
+    const anchor = location.hash.slice(1);
+    history.replaceState(history.state, "", writeLink(location.href, this.widget.id, this.values(), anchor, true));
+  }
+
+  /** Shows the last finished run again, unless a link or the lesson asks for another one. */
+  private async restore(given: Parameters): Promise<void> {
+    const runs = (await this.storage.lastRuns(this.widget.id, FORMER_RUNS + 1)).filter(({ entry }) => entry === "experiment");
+    if (this.attempt || this.shown) return; // the reader was faster
+    this.former = runs.filter(({ state }) => state === "done");
+    const newest = runs[0];
+    if (newest?.state === "running") {
+      const values = { seed: formatNumber(newest.seed, "integer"), when: whenText(newest.created) };
+      this.notes.set("interrupted", fill(strings.results.interrupted, values));
+    }
+    const fixed = this.widget.parameters.filter(({ name, rereads }) => !rereads && given[name] !== undefined);
+    const run = this.former.find((candidate) => fixed.every(({ name }) => candidate.params[name] === given[name]));
+    if (!run) return;
+    const shown = { run, read: run.params };
+    this.controls.write({ ...run.params, ...given });
+    this.results.marked = this.values();
+    if (run.prediction === undefined || run.prediction === null || isPrediction(run.prediction)) {
+      this.predict.value = run.prediction ?? null;
+    }
+    this.display(shown);
+    const values = { when: whenText(run.created), seed: formatNumber(run.seed, "integer") };
+    this.notes.clear("link");
+    this.notes.set("restored", fill(strings.results.restored, values));
+    this.enter("done");
+    await this.loadChart();
+    this.compare(shown, this.values());
+  }
+
+  private mount(view: WidgetView | undefined): void {
+    if (!view) return;
+    const element = part(this.section, "view");
+    element.hidden = false;
+    const undo = [view.initialize?.({ model: this }), view.render({ model: this, element })];
+    for (const cleanup of undo) if (cleanup) this.cleanups.push(cleanup);
+  }
+
+  private emit(event: ViewEvent): void {
+    for (const listener of this.listeners) listener(event);
+  }
+
+  /** Resolves when the last run has been looked up; for tests. */
+  whenRestored(): Promise<void> {
+    return this.restored;
+  }
+}
+
+function isPrediction(value: unknown): value is string | number {
+  return typeof value === "string" || typeof value === "number";
+}
+
+/** The same experiment, so that the same bits are due. */
+function isTwin(widget: WidgetDescription, a: RunRecord, b: RunRecord): boolean {
+  return a.id !== b.id && a.backend === b.backend && a.digest !== null && differing(widget, a.params, b.params).length === 0;
+}
+
+/** What makes a run's curves: the parameters that are not just read again. */
+function curveKey(widget: WidgetDescription, run: RunRecord): string {
+  const names = widget.parameters.filter(({ rereads }) => !rereads).map(({ name }) => name);
+  return JSON.stringify([run.backend, ...names.map((name) => run.params[name])]);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
