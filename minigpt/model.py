@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 
 import numpy as np
 
@@ -61,14 +62,14 @@ def layout(shape: ModelShape) -> tuple[tuple[str, tuple[int, ...], int], ...]:
     placed, offset = [], 0
     for name, size in tensors:
         placed.append((name, size, offset))
-        offset += int(np.prod(size, dtype=np.int64))
+        offset += prod(size)
     return tuple(placed)
 
 
 @cache
 def parameter_count(shape: ModelShape = COURSE_SHAPE) -> int:
     _, size, offset = layout(shape)[-1]
-    return offset + int(np.prod(size, dtype=np.int64))
+    return offset + prod(size)
 
 
 def views(shape: ModelShape, vector: np.ndarray) -> dict[str, np.ndarray]:
@@ -76,10 +77,7 @@ def views(shape: ModelShape, vector: np.ndarray) -> dict[str, np.ndarray]:
     count = parameter_count(shape)
     if vector.shape != (count,):
         raise ValueError(f"a model of this shape has a vector of {count} parameters, got shape {vector.shape}")
-    return {
-        name: vector[offset : offset + int(np.prod(size, dtype=np.int64))].reshape(size)
-        for name, size, offset in layout(shape)
-    }
+    return {name: vector[offset : offset + prod(size)].reshape(size) for name, size, offset in layout(shape)}
 
 
 def initial_parameters(seed: int, shape: ModelShape = COURSE_SHAPE) -> np.ndarray:
