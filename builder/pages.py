@@ -1,0 +1,284 @@
+"""Fills the templates of theme/ with rendered content. One Site holds what every page shares."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from builder import source
+from builder.content import Course, Page, Term
+from builder.dialect import Rendered, fill, placeholder
+from builder.errors import BuildError
+from builder.figures import Figure
+
+CSP = (
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:; connect-src 'self'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'"
+)
+
+
+@dataclass
+class Site:
+    """What pages share. Published files are named relative to the site's root."""
+
+    course: Course
+    version: str
+    strings: dict[str, Any]
+    widgets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    widget_pages: dict[str, list[Page]] = field(default_factory=dict)  # widget -> lessons that hold it
+    figures: dict[str, Figure] = field(default_factory=dict)
+    figure_urls: dict[str, dict[str, str]] = field(default_factory=dict)
+    code_blocks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    mathml: dict[str, list[str]] = field(default_factory=dict)  # page slug -> its formulas
+    scripts: dict[str, str] = field(default_factory=dict)
+    runtime: dict[str, Any] = field(default_factory=dict)
+    terms: list[Term] = field(default_factory=list)
+    term_index: dict[str, Term] = field(default_factory=dict)
+
+
+class Pages:
+    """Renders each page's HTML. Style sheet and fonts are named by placeholders, since they depend on the pages."""
+
+    def __init__(self, site: Site, theme: Path):
+        self.site = site
+        self.jinja = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(theme),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        self.jinja.filters["number"] = _number
+        self.jinja.globals["icon"] = lambda name: Markup(icon(name))
+
+    def lesson(self, page: Page, rendered: Rendered) -> str:
+        course = self.site.course
+        order = [lesson.slug for lesson in course.lessons]
+        position = order.index(page.slug)
+        following = [lesson for lesson in course.lessons if page.slug in lesson.needs]
+        return self._page(
+            "lesson.html",
+            page,
+            rendered,
+            needs=[course.lesson(need) for need in page.needs],
+            following=following or course.lessons[position + 1 : position + 2],
+            is_lesson=True,
+        )
+
+    def plain(self, page: Page, rendered: Rendered) -> str:
+        records = [] if page.slug != "evidencia" else [
+            {"widget": self.site.widgets[name], "record": figure.record, "pages": self.site.widget_pages.get(name, [])}
+            for name, figure in self.site.figures.items()
+        ]  # fmt: skip
+        return self._page("page.html", page, rendered, records=records, is_lesson=False)
+
+    def home(self, page: Page, rendered: Rendered, outlines: dict[str, Rendered]) -> str:
+        return self._page("home.html", page, rendered, map=course_map(self.site.course, outlines), is_lesson=False)
+
+    def glossary(self, page: Page, rendered: Rendered) -> str:
+        return self._page("glossary.html", page, rendered, terms=self.site.terms, is_lesson=False)
+
+    def widget_page(self, name: str) -> str:
+        description = self.site.widgets[name]
+        labels = description["labels"]
+        page = Page(Path(), f"widget/{name}", labels["title"], summary=labels["question"])
+        html = self._widget(name, root="../../", presets={}, instance=name, caption="", heading=1)
+        return self._render(
+            "widget-page.html", page, "../../", widgets=[name], widget_html=Markup(html), is_lesson=False,
+            lessons=self.site.widget_pages.get(name, []), width="wide",
+        )  # fmt: skip
+
+    def _page(self, template: str, page: Page, rendered: Rendered, **more: Any) -> str:
+        root = "" if page.is_home else "../"
+        lead = self._filled(rendered.lead, page, rendered, root)
+        sections = [
+            {
+                "id": section.id,
+                "number": section.number,
+                "title": Markup(self._filled(section.title, page, rendered, root)),
+                "html": Markup(self._filled(section.html, page, rendered, root)),
+                "has_formulas": section.has_formulas,
+            }
+            for section in rendered.sections
+        ]
+        more = {
+            "has_formulas": any(section.has_formulas for section in rendered.sections),
+            "has_levels": any('data-level="' in section.html for section in rendered.sections),
+            "questions": len(rendered.questions),
+            "references": len(rendered.references),
+            **more,
+        }
+        widgets = list(dict.fromkeys(use.id for use in rendered.widgets))
+        return self._render(template, page, root, lead=Markup(lead), sections=sections, widgets=widgets, **more)
+
+    def _render(self, template: str, page: Page, root: str, *, widgets: list[str], **more: Any) -> str:
+        context = {
+            "page": page,
+            "root": root,
+            "home": root or "./",
+            "course": self.site.course,
+            "navigation": [item for item in [*self.site.course.pages, self.site.course.glossary] if item and not item.is_home],
+            "csp": CSP,
+            "style": placeholder("style", root),
+            "preloads": Markup(placeholder("preloads", root)),
+            "scripts": {name: root + url for name, url in self.site.scripts.items()},
+            "config": Markup(self._config(page, root, widgets)),
+            "has_widgets": bool(widgets),
+            "icon_url": f"{root}assets/{placeholder('asset', 'icon.svg')}",
+            **more,
+        }
+        try:
+            return self.jinja.get_template(template).render(context)
+        except jinja2.UndefinedError as error:
+            raise BuildError(f"theme/{template}: {error}.", "A template names what the build does not give it.") from None
+        except jinja2.TemplateError as error:
+            where = f"{getattr(error, 'name', None) or template}:{getattr(error, 'lineno', None) or '?'}"
+            raise BuildError(f"theme/{where}: {error}.", "Mend the template.") from None
+
+    def _filled(self, html: str, page: Page, rendered: Rendered, root: str) -> str:
+        formulas = self.site.mathml.get(page.slug, [])
+        html = fill(html, "math", lambda key: formulas[int(key)])
+        html = fill(html, "term", lambda key: self._term_slug(key))
+
+        def widget(key: str) -> str:
+            use = rendered.widgets[int(key)]
+            caption = self._filled(use.caption, page, rendered, root)
+            return self._widget(use.id, root=root, presets=use.presets, instance=use.instance, caption=caption, heading=3)
+
+        return fill(html, "widget", widget)
+
+    def _term_slug(self, name: str) -> str:
+        from builder.content import fold
+
+        return self.site.term_index[fold(name)].slug
+
+    def _widget(self, name: str, *, root: str, presets: dict, instance: str, caption: str, heading: int) -> str:
+        description = self.site.widgets[name]
+        figure = self.site.figures.get(name)
+        labels = description["labels"]
+        context = {
+            "widget": description,
+            "labels": labels,
+            "strings": self.site.strings,
+            "figure": None
+            if figure is None
+            else {
+                **self.site.figure_urls[name],
+                "width": figure.width,
+                "height": figure.height,
+                "alt": alternative(labels, figure.record),
+                "caption": f"Execució de referència, enregistrada en construir el web: llavor {figure.record.get('seed', 1)}, "
+                f"paràmetres per defecte, càlculs amb {backend_name(figure.record)}.",
+            },
+            "record": figure.record if figure else None,
+            "code_blocks": self.site.code_blocks.get(name, []),
+            "root": root,
+            "presets": presets,
+            "instance": instance,
+            "caption": Markup(caption),
+            "link": f"{root}widget/{name}/",
+            "heading": heading,
+            "standalone": heading == 1,
+        }
+        try:
+            return self.jinja.get_template("widget.html").render(context)
+        except jinja2.UndefinedError as error:
+            raise BuildError(
+                f"theme/widget.html, for the widget {name}: {error}.", "Check the widget's labels.toml and the template."
+            ) from None
+
+    def _config(self, page: Page, root: str, widgets: list[str]) -> str:
+        config = {
+            "root": root,
+            "course": self.site.course.id,
+            "version": self.site.version,
+            "page": page.slug,
+            "kind": page.kind,
+            "runtime": self.site.runtime if widgets else None,
+            "widgets": {name: self.site.widgets[name] for name in widgets},
+        }
+        text = json.dumps(config, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def backend_name(record: dict[str, Any]) -> str:
+    return {"numpy": "NumPy", "kernel": "el nucli compilat"}.get(str(record.get("backend")), str(record.get("backend")))
+
+
+def alternative(labels: dict[str, Any], record: dict[str, Any]) -> str:
+    """Text alternative of a recorded figure: what it draws; its numbers follow it in the page as text."""
+    panels = "; ".join(
+        f"{panel['title']}: {', '.join(labels['series'][name]['label'] for name in panel['series'])}"
+        for panel in labels.get("panels", [])
+    )
+    return f"Gràfics de l'execució enregistrada. {panels}. Els valors són a la taula que segueix."
+
+
+def code_blocks(labels: dict[str, Any], root: Path, path: Path) -> list[dict[str, Any]]:
+    """The highlighted sources that `[[code]]` in a widget's labels name."""
+    blocks = []
+    for block in labels.get("code", []):
+        try:
+            text = source.excerpt(block["object"], root)
+        except source.MissingExcerpt as error:
+            raise BuildError(f"missing excerpt {block['object']!r}: {error}.", "Mend `object` in its [[code]].",
+                             path=path) from None  # fmt: skip
+        blocks.append(
+            {"title": block["title"], "html": Markup(source.highlighted(text)), "reference": bool(block.get("reference"))}
+        )
+    return blocks
+
+
+def course_map(course: Course, outlines: dict[str, Rendered]) -> dict[str, Any]:
+    """Lessons laid out by depth of prerequisites, and the lines between them, in per cent of the map's width and height."""
+    columns: list[list[Page]] = []
+    for lesson in course.lessons:
+        depth = course.depths[lesson.slug]
+        while len(columns) <= depth:
+            columns.append([])
+        columns[depth].append(lesson)
+    rows = max(len(column) for column in columns)
+    places = {}
+    for x, column in enumerate(columns):
+        for y, lesson in enumerate(column):
+            places[lesson.slug] = ((x + 0.5) / len(columns), (y + 0.5 + (rows - len(column)) / 2) / rows)
+    edges = [
+        {"from": need, "to": lesson.slug, "start": places[need], "end": places[lesson.slug]}
+        for lesson in course.lessons
+        for need in lesson.needs
+    ]
+    cards = [
+        {
+            "page": lesson,
+            "column": course.depths[lesson.slug] + 1,
+            "needs": [course.lesson(need) for need in lesson.needs],
+            "questions": len(outlines[lesson.slug].questions),
+            "references": len(outlines[lesson.slug].references),
+            "widgets": len(outlines[lesson.slug].widgets),
+        }
+        for lesson in course.lessons
+    ]
+    return {"columns": len(columns), "rows": rows, "cards": cards, "edges": edges, "groups": columns}
+
+
+ICONS = {
+    "theme": '<circle cx="8" cy="8" r="5.6" fill="none" stroke="currentColor" stroke-width="1.4"/>'
+    '<path d="M8 2.400a5.600 5.600 0 0 1 0 11.200z" fill="currentColor"/>',
+    "done": '<path d="M3 8.500l3.300 3.300L13 4.800" fill="none" stroke="currentColor" stroke-width="1.800"/>',
+}
+
+
+def icon(name: str) -> str:
+    return f'<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false">{ICONS[name]}</svg>'
+
+
+def _number(value: Any, format: str = "number", digits: int | None = None) -> str:
+    from widgets._runtime.catalan import format_number
+
+    return format_number(value, format, digits)

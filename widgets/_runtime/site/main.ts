@@ -1,0 +1,28 @@
+/** Entry of every page. The page is complete without it: this adds what needs memory or a running model. */
+
+import { hasWidgets, readConfig } from "./config";
+import { setUpEmbed } from "./embed";
+import { setUpHome, setUpNeeds } from "./home";
+import { Progress } from "./progress";
+import { setUpQuizzes } from "./quiz";
+import { setUpReading } from "./reading";
+import { setUpResources } from "./resources";
+import { setUpTheme } from "./theme";
+
+const config = readConfig();
+const progress = new Progress(config.course);
+
+setUpTheme(config.course);
+setUpReading(config.course, config.page);
+setUpEmbed(config.page.replace(/^widget\//, ""));
+if (hasWidgets(config)) {
+  void import("./widgets").then(({ setUpWidgets }) => setUpWidgets(config, progress.open()));
+}
+if (config.kind === "lesson") {
+  void setUpQuizzes(progress, config.page);
+  void setUpResources(progress, config.page);
+  void setUpNeeds(progress);
+  void progress.keepVisit(config.page);
+} else {
+  void setUpHome(progress, config.course);
+}
