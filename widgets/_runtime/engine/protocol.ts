@@ -75,7 +75,7 @@ export interface CheckpointEvent {
 
 /**
  * `loading`: the runtime is being brought in. `waiting`: the run lacks a checkpoint (detail: its key).
- * `error`: detail is a Catalan message. The last four are not final for `paused` only.
+ * `error`: detail is a Catalan message. `stopped`, `done` (told through `handlers.done`) and `error` are final.
  */
 export type RunState = "loading" | "running" | "waiting" | "paused" | "stopped" | "done" | "error";
 
