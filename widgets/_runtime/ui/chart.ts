@@ -183,11 +183,11 @@ class PanelChart implements Chart {
       marginBottom: MARGIN_BOTTOM,
       marginLeft: MARGIN_LEFT,
       marginRight,
-      style: { background: "none", color: "var(--muted)", fontFamily: "var(--font-ui)", fontSize: `${FONT_PIXELS}px`, overflow: "visible" },
+      style: { background: "none", color: "var(--ink-faint)", fontFamily: "var(--font-ui)", fontSize: `${FONT_PIXELS}px`, overflow: "visible" },
       x: { domain: xDomain, label: null },
       y: { domain: yDomain, label: null },
       marks: [
-        Plot.gridY({ ticks: yTicks ?? 5, stroke: "var(--rule)", strokeOpacity: 1 }),
+        Plot.gridY({ ticks: yTicks ?? 5, stroke: "var(--line)", strokeOpacity: 1 }),
         Plot.axisY({ ticks: yTicks ?? 5, tickSize: 0, tickFormat: (y: number) => yText(panel, y) }),
         Plot.axisX({
           ticks: this.xTicks(xDomain, width - MARGIN_LEFT - marginRight),

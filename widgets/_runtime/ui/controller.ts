@@ -334,7 +334,8 @@ export class Controller implements ViewModel {
         if (this.shown !== shown) break;
         const changed = this.changedReadouts(reading.readouts);
         shown.read = wish;
-        this.results.reading(reading);
+        // A reading has only the series that change with what is reread.
+        this.results.reading({ ...reading, series: { ...shown.run.series, ...reading.series } });
         this.results.explain(reading.explanation);
         this.results.verdict(this.predict.verdict(shown.run.prediction, reading.outcome, reading.readouts));
         if (changed.length > 0) this.announcer.say(changed.join(" "));
