@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from widgets._runtime.catalan import format_number
 from widgets._runtime.registry import Widget
 
-PALETTE_FILE = Path(__file__).parent / "palette.json"
+PALETTE_FILE = Path(__file__).parents[2] / "theme" / "palette.json"
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.3
 LABEL_GAP = 0.055
 """Least distance between two direct labels, in shares of the panel's height."""
@@ -35,13 +35,14 @@ SETTINGS = {
 @cache
 def palette(theme: str) -> dict[str, str]:
     """Colours by name, for "light" or "dark": the same that the page uses."""
-    return json.loads(PALETTE_FILE.read_text(encoding="utf-8"))[theme]
+    groups = json.loads(PALETTE_FILE.read_text(encoding="utf-8"))[theme]
+    return {**groups["interface"], **{f"series-{name}": colour for name, colour in groups["series"].items()}}
 
 
 def draw(widget: Widget, record: dict[str, Any], *, dark: bool = False) -> Figure:
     """One panel per `panels` entry of the labels, side by side, each series labelled at its end."""
     panels, colours = widget.labels["panels"], palette("dark" if dark else "light")
-    with matplotlib.rc_context({**SETTINGS, "text.color": colours["ink"], "axes.edgecolor": colours["muted"]}):
+    with matplotlib.rc_context({**SETTINGS, "text.color": colours["ink"], "axes.edgecolor": colours["line-strong"]}):
         figure = Figure(figsize=(PANEL_WIDTH * len(panels), PANEL_HEIGHT), layout="constrained")
         figure.patch.set_alpha(0)
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
@@ -55,9 +56,9 @@ def _draw_panel(axes, widget: Widget, panel: dict, record: dict, colours: dict[s
     for axis, side in ((axes.xaxis, "x"), (axes.yaxis, "y")):
         format = panel[side].get("format", "number")
         axis.set_major_formatter(lambda value, _, format=format: format_number(value, format))
-        axis.set_label_text(panel[side]["label"], color=colours["muted"])
-    axes.tick_params(colors=colours["muted"], length=3)
-    axes.grid(axis="y", color=colours["rule"], linewidth=0.6)
+        axis.set_label_text(panel[side]["label"], color=colours["ink-faint"])
+    axes.tick_params(colors=colours["ink-faint"], length=3)
+    axes.grid(axis="y", color=colours["line"], linewidth=0.6)
     axes.set_axisbelow(True)
     for limits, side in ((axes.set_xlim, "x"), (axes.set_ylim, "y")):
         if "minimum" in panel[side] and "maximum" in panel[side]:

@@ -121,6 +121,8 @@ def explain(parameters: dict, readouts: dict, series: dict) -> list[tuple[str, d
     closed = readouts["cot-1500"] - readouts["direct-1500"] < TIE
     gain = readouts["vote"] - readouts["per-chain"]
     voted = "vote-idle" if abs(gain) < 0.01 else "vote-helps" if gain > 0 else "vote-hurts"
+    if parameters["k"] == 1:
+        voted = "vote-single"
     binomial = series["binomial"][parameters["k"] - 1][1]
     agrees = abs(binomial - readouts["vote"]) < 0.02
     values = {**readouts, "binomial": binomial, "k": parameters["k"], "checkpoint": parameters["checkpoint"]}
