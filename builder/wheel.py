@@ -12,7 +12,7 @@ from builder.errors import BuildError
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("minigpt", "widgets")
 # Python and the data it reads at run time; TypeScript and styles reach the page through the bundle.
-SUFFIXES = {".py", ".toml", ".json"}
+SUFFIXES = {".py", ".toml", ".json", ".c", ".h"}  # the kernel's source too: a checkpoint's key carries its digest
 
 
 def build_wheel(out: Path, *, root: Path = ROOT) -> Path:
