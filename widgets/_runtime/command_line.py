@@ -80,15 +80,38 @@ def run_widget(arguments: argparse.Namespace) -> int:
 
 
 def build_course(arguments: argparse.Namespace) -> int:
-    from build_site import build_command
+    from builder.errors import BuildError
+    from builder.site import build
 
-    return build_command(arguments)
+    try:
+        build(arguments.out, pyodide_dir=arguments.pyodide_dir, cache=arguments.cache, say=_say)
+    except BuildError as error:
+        count = len(error.problems)
+        print(f"raona: the site was not built ({count} problem{'s' if count > 1 else ''}):\n{error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def serve_course(arguments: argparse.Namespace) -> int:
-    from build_site import serve_command
+    from builder.errors import BuildError
+    from builder.serve import serve
 
-    return serve_command(arguments)
+    try:
+        serve(arguments.dir, bind=arguments.bind, port=arguments.port, say=_say)
+    except BuildError as error:
+        print(f"raona: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {text}")
+    return Path(text)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -115,15 +138,15 @@ def parser() -> argparse.ArgumentParser:
     run.set_defaults(command=run_widget)
 
     build = commands.add_parser("build", help="build the site")
-    serve = commands.add_parser("serve", help="build the site, serve it here and print its address")
-    for command in (build, serve):
-        command.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help="default: %(default)s")
-        command.add_argument(
-            "--pyodide-dir", type=Path, metavar="DIR", help="look for the browser runtime's files here first"
-        )
+    build.add_argument("--out", type=Path, default=Path("dist"), metavar="DIR", help="default: %(default)s")
+    build.add_argument("--pyodide-dir", type=_folder, metavar="DIR", help="where Pyodide's wheels are looked for first")
+    build.add_argument("--cache", type=Path, metavar="DIR", help="downloads and figures; default: ~/.cache/raona")
     build.set_defaults(command=build_course)
-    serve.add_argument("--port", type=int, default=8000, help="default: %(default)s")
-    serve.add_argument("--bind", default="127.0.0.1", help="address to listen on; default: %(default)s")
+
+    serve = commands.add_parser("serve", help="serve the built site and print its address")
+    serve.add_argument("dir", nargs="?", type=Path, default=Path("dist"), metavar="DIR", help="default: %(default)s")
+    serve.add_argument("--port", type=int, metavar="N", help="default: the first free one from 8000")
+    serve.add_argument("--bind", default="127.0.0.1", metavar="ADDRESS", help="default: %(default)s")
     serve.set_defaults(command=serve_course)
     return top
 
