@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from builder import source
-from builder.content import Course, Page, Term
+from builder.content import Course, Page, Term, fold
 from builder.dialect import Rendered, fill, placeholder
 from builder.errors import BuildError
 from builder.figures import Figure
@@ -57,7 +57,7 @@ class Pages:
         self.jinja.filters["number"] = _number
         self.jinja.globals["icon"] = lambda name: Markup(icon(name))
 
-    def lesson(self, page: Page, rendered: Rendered) -> str:
+    def lesson(self, page: Page, rendered: Rendered, outlines: dict[str, Rendered]) -> str:
         course = self.site.course
         order = [lesson.slug for lesson in course.lessons]
         position = order.index(page.slug)
@@ -67,13 +67,14 @@ class Pages:
             page,
             rendered,
             needs=[course.lesson(need) for need in page.needs],
+            need_questions={need: len(outlines[need].questions) for need in page.needs},
             following=following or course.lessons[position + 1 : position + 2],
             is_lesson=True,
         )
 
     def plain(self, page: Page, rendered: Rendered) -> str:
         records = [] if page.slug != "evidencia" else [
-            {"widget": self.site.widgets[name], "record": figure.record, "pages": self.site.widget_pages.get(name, [])}
+            {"widget": self.site.widgets[name], "record": {**figure.record, "backend_name": backend_name(figure.record)}, "pages": self.site.widget_pages.get(name, [])}
             for name, figure in self.site.figures.items()
         ]  # fmt: skip
         return self._page("page.html", page, rendered, records=records, is_lesson=False)
@@ -82,7 +83,9 @@ class Pages:
         return self._page("home.html", page, rendered, map=course_map(self.site.course, outlines), is_lesson=False)
 
     def glossary(self, page: Page, rendered: Rendered) -> str:
-        return self._page("glossary.html", page, rendered, terms=self.site.terms, is_lesson=False)
+        rendered.sections.sort(key=lambda section: fold(section.title))
+        used = {term.slug: term.pages for term in self.site.terms}
+        return self._page("glossary.html", page, rendered, used=used, is_lesson=False)
 
     def widget_page(self, name: str) -> str:
         description = self.site.widgets[name]
@@ -154,8 +157,6 @@ class Pages:
         return fill(html, "widget", widget)
 
     def _term_slug(self, name: str) -> str:
-        from builder.content import fold
-
         return self.site.term_index[fold(name)].slug
 
     def _widget(self, name: str, *, root: str, presets: dict, instance: str, caption: str, heading: int) -> str:
@@ -236,35 +237,40 @@ def code_blocks(labels: dict[str, Any], root: Path, path: Path) -> list[dict[str
 
 
 def course_map(course: Course, outlines: dict[str, Rendered]) -> dict[str, Any]:
-    """Lessons laid out by depth of prerequisites, and the lines between them, in per cent of the map's width and height."""
-    columns: list[list[Page]] = []
+    """Lessons in columns by depth of prerequisites, and the lines between them.
+
+    A line's path is in a square of 100 by 100 that the style sheet stretches over the columns: column c of n spans
+    (c + GAP/2)/n … (c + 1 − GAP/2)/n of the width, and the r lessons of a column share its height equally.
+    """
+    gap = 0.16
+    groups: list[list[dict[str, Any]]] = []
+    places: dict[str, tuple[int, float]] = {}
     for lesson in course.lessons:
         depth = course.depths[lesson.slug]
-        while len(columns) <= depth:
-            columns.append([])
-        columns[depth].append(lesson)
-    rows = max(len(column) for column in columns)
-    places = {}
-    for x, column in enumerate(columns):
-        for y, lesson in enumerate(column):
-            places[lesson.slug] = ((x + 0.5) / len(columns), (y + 0.5 + (rows - len(column)) / 2) / rows)
-    edges = [
-        {"from": need, "to": lesson.slug, "start": places[need], "end": places[lesson.slug]}
-        for lesson in course.lessons
-        for need in lesson.needs
-    ]
-    cards = [
-        {
-            "page": lesson,
-            "column": course.depths[lesson.slug] + 1,
-            "needs": [course.lesson(need) for need in lesson.needs],
-            "questions": len(outlines[lesson.slug].questions),
-            "references": len(outlines[lesson.slug].references),
-            "widgets": len(outlines[lesson.slug].widgets),
-        }
-        for lesson in course.lessons
-    ]
-    return {"columns": len(columns), "rows": rows, "cards": cards, "edges": edges, "groups": columns}
+        while len(groups) <= depth:
+            groups.append([])
+        outline = outlines[lesson.slug]
+        groups[depth].append(
+            {
+                "page": lesson,
+                "needs": [course.lesson(need) for need in lesson.needs],
+                "questions": len(outline.questions),
+                "references": len(outline.references),
+            }
+        )
+    for column, group in enumerate(groups):
+        for row, card in enumerate(group):
+            places[card["page"].slug] = (column, 100 * (row + 0.5) / len(group))
+    edges = []
+    for lesson in course.lessons:
+        for need in lesson.needs:
+            (from_column, y1), (to_column, y2) = places[need], places[lesson.slug]
+            x1 = 100 * (from_column + 1 - gap / 2) / len(groups)
+            x2 = 100 * (to_column + gap / 2) / len(groups)
+            middle = (x1 + x2) / 2
+            path = f"M{x1:.2f} {y1:.2f}C{middle:.2f} {y1:.2f} {middle:.2f} {y2:.2f} {x2:.2f} {y2:.2f}"
+            edges.append({"from": need, "to": lesson.slug, "path": path})
+    return {"columns": len(groups), "groups": groups, "edges": edges}
 
 
 ICONS = {

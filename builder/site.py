@@ -215,7 +215,7 @@ def _compose(site: Site, course: Course, rendered: dict[str, Rendered], sources:
     pages = Pages(site, sources.theme)
     html: dict[str, str] = {}
     for page in course.lessons:
-        html[page.slug] = pages.lesson(page, rendered[page.slug])
+        html[page.slug] = pages.lesson(page, rendered[page.slug], rendered)
     for page in course.pages:
         if page.is_home:
             html[""] = pages.home(page, rendered[page.slug], rendered)
