@@ -48,15 +48,15 @@ class NativeRecorder:
         self.root, self.backend = root, backend
 
     def run(self, widget: str) -> dict[str, Any]:
-        from widgets._runtime.session import run_to_end
+        from widgets._runtime.native import run_to_end
 
         return run_to_end(widget, {}, backend=self.backend)
 
     def draw(self, widget: str, record: dict[str, Any], *, dark: bool) -> bytes:
-        from widgets._runtime.figure import draw
+        from widgets._runtime.figure import draw, svg
         from widgets._runtime.registry import find
 
-        return draw(find(widget), record, dark=dark)
+        return svg(draw(find(widget), record, dark=dark))
 
     def run_sources(self, widget: str) -> list[Path]:
         folder = self.root / "widgets" / widget.replace("-", "_")
