@@ -5,6 +5,7 @@ Each collector returns (place, text) pairs: place says where a maintainer finds 
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import tomllib
@@ -166,6 +167,7 @@ def from_template(path: Path) -> list[Text]:
     """Catalan of a Jinja template: its own texts and the texts quoted inside its expressions."""
     source = path.read_text(encoding="utf-8")
     source = re.sub(r"\{#.*?#\}", lambda match: "\n" * match[0].count("\n"), source, flags=re.DOTALL)
+    source = re.sub(r"\{% block \w*(?:class|attributes) %\}.*?\{% endblock %\}", "", source)  # in a tag, not text
     texts: list[Text] = []
     for match in re.finditer(r"\{\{.*?\}\}|\{%.*?%\}", source, re.DOTALL):
         number = source.count("\n", 0, match.start()) + 1
@@ -173,13 +175,29 @@ def from_template(path: Path) -> list[Text]:
             text = literal[0] or literal[1]
             if re.search(r"[A-ZÀ-Ýà-ÿ·]|\w \w", text) and not re.search(r"[/<>=_]", text):
                 texts.append((f"{path.relative_to(ROOT)}:{number}", text))
-    plain = re.sub(
-        r"\{\{.*?\}\}|\{%.*?%\}", lambda match: " " + "\n" * match[0].count("\n"), source, flags=re.DOTALL
-    )
+    plain = re.sub(r"\{\{.*?\}\}|\{%.*?%\}", lambda match: " " + "\n" * match[0].count("\n"), source, flags=re.DOTALL)
     parser = _TemplateText()
     parser.feed(plain)
     parser.close()
     texts += [(f"{path.relative_to(ROOT)}:{number}", text) for number, text in parser.found]
+    return texts
+
+
+def from_python_html(path: Path) -> list[Text]:
+    """Catalan that the builder writes itself: texts inside HTML literals, and literals with Catalan letters."""
+    texts: list[Text] = []
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)) or id(node) in docstrings:
+            continue
+        place = f"{path.relative_to(ROOT)}:{node.lineno}"
+        if re.search(r"</?[a-z]+[\d\s>]", node.value) and "`" not in node.value:
+            parser = _TemplateText()
+            parser.feed(re.sub(r"^[^<>]*>", "", node.value))
+            texts += [(place, text) for _, text in parser.found]
+        elif re.search(r"[àèéíïòóúüç]|l·l", node.value) and len(node.value) < 400 and "«" not in node.value:
+            texts.append((place, node.value))
     return texts
 
 

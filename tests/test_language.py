@@ -13,6 +13,7 @@ from catalan_text import (
     Text,
     from_json,
     from_markdown,
+    from_python_html,
     from_template,
     from_toml,
     from_typescript_strings,
@@ -28,8 +29,9 @@ SOURCES: dict[str, tuple[list[str], Callable[[Path], list[Text]], int]] = {
     "content": (["content/**/*.md"], from_markdown, 3000),
     "labels": (["widgets/*/labels.toml", "course.toml", "content/course.toml"], from_toml, 300),
     "strings": (["widgets/_runtime/strings.json"], from_json, 50),
-    "typescript": (["widgets/_runtime/**/strings.ts"], from_typescript_strings, 10),
-    "templates": (["theme/**/*.html"], from_template, 30),
+    "typescript": (["widgets/_runtime/**/strings.ts", "widgets/_runtime/**/texts.ts"], from_typescript_strings, 100),
+    "templates": (["theme/**/*.html"], from_template, 100),
+    "builder": (["builder/dialect.py", "builder/quiz.py", "builder/pages.py"], from_python_html, 30),
 }
 
 
@@ -138,7 +140,9 @@ def test_a_planted_slip_is_found(wrong: str) -> None:
     assert any(re.search(pattern, wrong, re.IGNORECASE) for pattern in SLIPS)
 
 
-@pytest.mark.parametrize("right", ["la col·lecció", "1.500 passos", "val 0,5", "un 60 %", "diu «hola»", "a les 11.30"[:6]])
+@pytest.mark.parametrize(
+    "right", ["la col·lecció", "1.500 passos", "val 0,5", "un 60 %", "diu «hola»", "a les 11.30"[:6]]
+)
 def test_right_catalan_is_no_slip(right: str) -> None:
     assert not any(re.search(pattern, right, re.IGNORECASE) for pattern in SLIPS)
 
@@ -149,7 +153,9 @@ def test_a_planted_misspelling_is_found(wrong: str, known: Callable[[str], bool]
     assert not known(word)
 
 
-@pytest.mark.parametrize("right", ["col·lecció", "l'aprenentatge", "L'aprenentatge", "explica'ns-ho", "fer-ho", "mini-GPT"])
+@pytest.mark.parametrize(
+    "right", ["col·lecció", "l'aprenentatge", "L'aprenentatge", "explica'ns-ho", "fer-ho", "mini-GPT"]
+)
 def test_right_words_are_known(right: str, known: Callable[[str], bool]) -> None:
     [(_, word)] = words([("", right)])
     assert known(word)
