@@ -131,11 +131,12 @@ def from_typescript_strings(path: Path) -> list[Text]:
     return texts
 
 
+SPOKEN = frozenset({"aria-label", "title", "alt", "placeholder", "aria-description", "aria-valuetext"})
+HIDDEN = frozenset({"script", "style", "code", "svg"})
+
+
 class _TemplateText(HTMLParser):
     """Visible text and spoken attributes of a Jinja template, one (line, text) each."""
-
-    SPOKEN = {"aria-label", "title", "alt", "placeholder", "aria-description", "aria-valuetext"}
-    HIDDEN = {"script", "style", "code", "svg"}
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -146,12 +147,10 @@ class _TemplateText(HTMLParser):
         spoken = dict(attrs)
         if spoken.get("lang", "ca") == "ca":
             for name, value in attrs:
-                wanted = name in self.SPOKEN or (
-                    tag == "meta" and name == "content" and spoken.get("name") == "description"
-                )
+                wanted = name in SPOKEN or (tag == "meta" and name == "content" and spoken.get("name") == "description")
                 if value and wanted:
                     self.found.append((self.getpos()[0], value))
-        if tag in self.HIDDEN or spoken.get("lang", "ca") != "ca":
+        if tag in HIDDEN or spoken.get("lang", "ca") != "ca":
             self.stack.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -5,10 +5,10 @@ const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1).replace(".
 export const STRINGS = {
   // Loading
   stages: {
-    fetch: "Baixant Python",
-    boot: "Engegant Python",
-    packages: "Carregant NumPy",
-    course: "Carregant el codi del curs",
+    fetch: "S'està baixant Python",
+    boot: "S'està engegant Python",
+    packages: "S'està carregant NumPy",
+    course: "S'està carregant el codi del curs",
   },
   amount: (loaded: number, total: number) => `${megabytes(loaded)} de ${megabytes(total)} MB`,
   openedFromDisk:
@@ -21,7 +21,7 @@ export const STRINGS = {
   unreachable: (file: string) =>
     `No s'ha pogut baixar «${file}». Comprova la connexió i torna-ho a provar.`,
   missing: (file: string, status: number) =>
-    `El servidor no dona «${file}» (resposta ${status}). Avisa qui publica el curs.`,
+    `El servidor no ha enviat «${file}» (resposta ${status}). Avisa qui publica el curs.`,
   damaged: (file: string) =>
     `«${file}» ha arribat malmès: no és el fitxer que s'esperava. Torna-ho a provar; si es repeteix, avisa qui publica el curs.`,
   noStart: (detail: string) => `Python no s'ha pogut engegar. Torna-ho a provar. (Detall tècnic: ${detail})`,
