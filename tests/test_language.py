@@ -21,6 +21,8 @@ from catalan_text import (
     words,
 )
 
+pytestmark = pytest.mark.xdist_group("language")  # the dictionary takes ten seconds to load: once is enough
+
 DICTIONARY = ROOT / "node_modules" / "dictionary-ca" / "index"
 PROJECT_WORDS = ROOT / "content" / "paraules.txt"
 
