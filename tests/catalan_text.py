@@ -70,7 +70,7 @@ def from_markdown(path: Path) -> list[Text]:
     return texts
 
 
-_TOML_CODE_KEYS = {"colour", "format", "kind", "object", "value", "id", "series", "readout", "name"}
+_TOML_CODE_KEYS = {"colour", "format", "kind", "object", "value", "id", "series", "readout", "name", "parameter"}
 
 
 def from_toml(path: Path) -> list[Text]:
