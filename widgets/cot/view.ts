@@ -230,10 +230,16 @@ class SumForm {
     const row = make("ol", { class: "tokens" });
     let at = 0;
     for (const group of groups) {
-      const cells = trace.tokens.slice(at, at + group.length).map((token, index) => this.cell(token, at + index, row, detail));
+      const cells = trace.tokens
+        .slice(at, at + group.length + (group.closed ? 1 : 0))
+        .map((token, index) => this.cell(token, at + index, row, detail));
       const name = group.name ? make("span", { class: "group-name" }, this.text(group.name)) : null;
-      row.append(make("li", { class: group.name ? "group named" : "group" }, make("span", { class: "cells" }, ...cells), name));
-      at += group.length;
+      row.append(
+        make("li", {},
+          make("span", { class: "group" }, make("span", { class: "cells" }, ...cells.slice(0, group.length)), name),
+          ...cells.slice(group.length)),
+      );
+      at += cells.length;
     }
     const product = trace.tokens.reduce((whole, { p }) => whole * p, 1);
     const share = formatNumber(product, "percent");
@@ -246,10 +252,8 @@ class SumForm {
           make("span", { class: "trace-answer" }, answer), " ",
           make("span", { class: "trace-verdict" }, `${trace.correct ? "✓" : "✗"}\u00a0${verdict}`),
         ),
-        make("div", { class: "trace-body" },
-          make("span", { class: "trace-prompt" }, make("span", { class: "visually-hidden" }, `${this.text("prompt")}: `), trace.prompt),
-          row,
-        ),
+        make("span", { class: "trace-prompt" }, make("span", { class: "visually-hidden" }, `${this.text("prompt")}: `), trace.prompt),
+        row,
         detail,
         make("p", { class: "trace-product" }, this.fillText("product", { share })),
       ),
@@ -317,16 +321,17 @@ class SumForm {
   }
 }
 
+interface Group {
+  name?: string;
+  length: number;
+  /** A punctuation mark follows, which stays on the group's line. */
+  closed: boolean;
+}
+
 /** Cuts a well-formed response into its named parts; anything else stays whole. */
-function groupsOf(text: string, format: Trace["model"]): { name?: string; length: number }[] {
-  if (format === "reasoned") {
-    const match = /^(\d\d),(\d\d):(\d+)\.$/.exec(text);
-    if (match) {
-      return [{ name: "units", length: 2 }, { length: 1 }, { name: "tens", length: 2 }, { length: 1 },
-        { name: "sum", length: match[3]?.length ?? 0 }, { length: 1 }];
-    }
-  }
-  const direct = /^(\d+)\.$/.exec(text);
-  if (direct) return [{ name: "sum", length: direct[1]?.length ?? 0 }, { length: 1 }];
-  return [{ length: text.length }];
+function groupsOf(text: string, format: Trace["model"]): Group[] {
+  const match = format === "reasoned" ? /^(\d\d),(\d\d):(\d+)\.$/.exec(text) : /^(\d+)\.$/.exec(text);
+  if (!match) return [{ length: text.length, closed: false }];
+  const names = format === "reasoned" ? ["units", "tens", "sum"] : ["sum"];
+  return names.map((name, index) => ({ name, length: match[index + 1]?.length ?? 0, closed: true }));
 }

@@ -50,6 +50,7 @@ class PanelChart implements Chart {
   private cursor: number | null = null;
   private svg: (SVGSVGElement | HTMLElement) & Plot.Plot | null = null;
   private width = 0;
+  private pen: CanvasRenderingContext2D | null = null;
   private readonly resize: ResizeObserver;
   private readonly listeners = new AbortController();
 
@@ -167,8 +168,7 @@ class PanelChart implements Chart {
     const wrapped = Object.fromEntries(
       panel.series.map((name) => [name, wrap(labels.series[name]?.label ?? name, narrow ? 12 : 17)]),
     );
-    const longest = Math.max(...Object.values(wrapped).flat().map((line) => line.length));
-    const marginRight = Math.round(longest * FONT_PIXELS * 0.53 + 16);
+    const marginRight = Math.ceil(Math.max(...Object.values(wrapped).flat().map((line) => this.measure(line)))) + 14;
     const yDomain = this.domain("y");
     const xDomain = this.domain("x");
     const placed = this.placeLabels(wrapped, yDomain, height);
@@ -196,6 +196,7 @@ class PanelChart implements Chart {
         }),
         Plot.text([panel.x.label], { frameAnchor: "bottom", dy: 34, lineAnchor: "bottom", text: (text: string) => text }),
         Plot.text([panel.y.label], { frameAnchor: "top-left", dx: -MARGIN_LEFT + 2, dy: -MARGIN_TOP, lineAnchor: "top", textAnchor: "start", text: (text: string) => text }),
+        ...(present.length === 0 ? [Plot.text([strings.chart.empty], { frameAnchor: "middle", text: (text: string) => text })] : []),
         ...this.markerMarks(),
         ...data.previous.flatMap((former) =>
           panel.series.map((name) => this.line(former[name] ?? [], name, { strokeWidth: 1.25, strokeOpacity: 0.3 })),
@@ -306,6 +307,14 @@ class PanelChart implements Chart {
     return placed;
   }
 
+  /** Width in pixels of a direct label's line. */
+  private measure(text: string): number {
+    this.pen ??= document.createElement("canvas").getContext("2d");
+    if (!this.pen) return text.length * FONT_PIXELS * 0.6;
+    this.pen.font = `600 ${FONT_PIXELS}px ${getComputedStyle(this.host).fontFamily}`;
+    return this.pen.measureText(text).width;
+  }
+
   private domain(axis: "x" | "y"): [number, number] {
     const { minimum, maximum } = this.panel[axis];
     const index = axis === "x" ? 0 : 1;
@@ -319,7 +328,8 @@ class PanelChart implements Chart {
 
   private xTicks([low, high]: [number, number], width: number): number[] {
     const format = this.panel.x.format;
-    const most = Math.max(2, Math.floor(width / 52));
+    const widest = Math.max(this.measure(xText(this.panel, low)), this.measure(xText(this.panel, high)));
+    const most = Math.max(2, Math.floor(width / (widest + 18)));
     const steps = [1, 2, 2.5, 5, 10].flatMap((step) => [-3, -2, -1, 0, 1, 2, 3, 4, 5].map((power) => step * 10 ** power));
     const whole = format === "integer" || format === "year";
     const step = steps

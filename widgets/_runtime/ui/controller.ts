@@ -181,7 +181,7 @@ export class Controller implements ViewModel {
     this.shown = null;
     this.wanted = null;
     this.complain("");
-    this.notes.clear("stale", "restored", "stopped", "interrupted", "digest", "link", "changed", "undone", "run");
+    this.notes.clear("stale", "restored", "stopped", "interrupted", "same-digest", "other-digest", "link", "changed", "undone", "run");
     this.sharing.hide();
     this.results.clear();
     this.results.previous = this.formerRuns(attempt.before);
@@ -244,7 +244,7 @@ export class Controller implements ViewModel {
     const attempt = this.attempt;
     this.attempt = null;
     attempt?.handle?.stop();
-    this.notes.clear("changed", "stopped", "digest");
+    this.notes.clear("changed", "stopped", "same-digest", "other-digest");
     this.complain("");
     this.controls.write(parameters);
     this.syncAddress();
@@ -412,11 +412,10 @@ export class Controller implements ViewModel {
     const twins = [attempt.before?.run, ...this.former].filter((other) => other !== undefined);
     const twin = twins.find((other) => isTwin(this.widget, other, run));
     this.display({ run, read: run.params });
-    this.progress.full();
     this.progress.finish(tookText(this.progress.elapsed));
     if (twin) {
-      const same = twin.digest === run.digest;
-      this.notes.set("digest", same ? strings.results["same-digest"] : strings.results["other-digest"]);
+      if (twin.digest === run.digest) this.notes.set("same-digest", strings.results["same-digest"]);
+      else this.notes.set("other-digest", strings.results["other-digest"]);
     }
     this.former = [run, ...this.former.filter((other) => other.id !== run.id)];
     this.enter("done");

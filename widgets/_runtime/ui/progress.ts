@@ -13,6 +13,7 @@ export class ProgressView {
   private readonly host: HTMLElement;
   private readonly bar: HTMLProgressElement;
   private readonly text: HTMLElement;
+  private readonly list: HTMLElement;
   private readonly stages: Map<string, HTMLElement>;
   private share = 0;
   private stage = "";
@@ -27,7 +28,8 @@ export class ProgressView {
     this.host = part(root, "progress");
     this.bar = part<HTMLProgressElement>(root, "bar");
     this.text = part(root, "progress-text");
-    const items = part(root, "stages").querySelectorAll<HTMLElement>("[data-stage]");
+    this.list = part(root, "stages");
+    const items = this.list.querySelectorAll<HTMLElement>("[data-stage]");
     this.stages = new Map([...items].map((item) => [item.dataset["stage"] ?? "", item]));
   }
 
@@ -47,6 +49,8 @@ export class ProgressView {
     this.active = 0;
     this.marks = [];
     this.host.hidden = false;
+    this.list.hidden = false;
+    this.bar.hidden = false;
     this.mark("");
     this.bar.removeAttribute("value");
     setText(this.text, "");
@@ -93,17 +97,13 @@ export class ProgressView {
     this.show();
   }
 
-  /** The run has ended: the bar stays where it got. */
+  /** The run has ended: of the bar, only a line of text is left. */
   finish(text: string): void {
     this.active = this.elapsed;
     this.since = null;
-    this.mark("");
+    this.list.hidden = true;
+    this.bar.hidden = true;
     setText(this.text, text);
-  }
-
-  full(): void {
-    this.share = 1;
-    this.bar.value = 1;
   }
 
   private show(): void {
