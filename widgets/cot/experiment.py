@@ -126,12 +126,9 @@ def explain(parameters: dict, readouts: dict, series: dict) -> list[tuple[str, d
     binomial = series["binomial"][parameters["k"] - 1][1]
     agrees = abs(binomial - readouts["vote"]) < 0.02
     values = {**readouts, "binomial": binomial, "k": parameters["k"], "checkpoint": parameters["checkpoint"]}
-    names = [
-        learned,
-        "direct-caught-up" if closed else "direct-lost",
-        voted,
-        "binomial-close" if agrees else "binomial-off",
-    ]
+    names = [learned, "direct-caught-up" if closed else "direct-lost", voted]
+    if parameters["k"] > 1:
+        names.append("binomial-close" if agrees else "binomial-off")
     return [(name, values) for name in names]
 
 
