@@ -76,7 +76,7 @@ class Section:
     number: int | None
     title: str  # HTML
     html: str = ""
-    has_formulas: bool = False
+    has_formulas: bool = False  # a passage with two readings: "sense fórmules" changes it
 
 
 @dataclass
@@ -121,7 +121,7 @@ class PageRenderer:
             self.markdown.add_render_rule(name, _call(name))
         self.out = Rendered()
         self.within: list[str] = []
-        self.formulas_seen = 0
+        self.duals_seen = 0
 
     # Entry
 
@@ -139,9 +139,9 @@ class PageRenderer:
                     title=self._render(tokens[1:2]),
                 )
                 self.out.sections.append(section)
-                self.formulas_seen = 0
+                self.duals_seen = 0
                 section.html = self._render(tokens[3:])
-                section.has_formulas = self.formulas_seen > 0
+                section.has_formulas = self.duals_seen > 0
             else:
                 self.out.lead = self._render(tokens)
         for key, line in self.out.cited:
@@ -207,7 +207,9 @@ class PageRenderer:
     # Inline rules
 
     def text_rule(self, token: Token) -> str:
-        return escape(re.sub(r"(\d) %", "\\1\u00a0%", token.content), quote=False)
+        text = re.sub(r"(\d) %", "\\1\u00a0%", token.content)
+        text = re.sub(r"(?<=\d) ([+−×÷=]) (?=\d)", "\u00a0\\1\u00a0", text)
+        return escape(text, quote=False)
 
     def term_rule(self, token: Token) -> str:
         self.out.links.append(Link("glossari", token.meta["term"], token.meta["line"], term=True))
@@ -224,7 +226,6 @@ class PageRenderer:
 
     def math_rule(self, token: Token, display: bool) -> str:
         line = token.meta["line"]
-        self.formulas_seen += 1
         if "plain" in self.within:
             self.problem(f"a formula (${token.content.strip()}$) in a plain-language passage.",
                          "Say it in words: this passage is for readers who asked for no formulas.", line)  # fmt: skip
@@ -232,7 +233,8 @@ class PageRenderer:
             self.problem("a displayed formula outside `::: formal`.",
                          "Put it in a `:::: dual` with a `::: plain` that says the same in words.", line)  # fmt: skip
         self.out.formulas.append(Formula(token.content.strip(), display, self.path, line))
-        return placeholder("math", len(self.out.formulas) - 1)
+        formula = placeholder("math", len(self.out.formulas) - 1)
+        return f'<div class="formula">{formula}</div>\n' if display else formula
 
     def link_rule(self, token: Token) -> str:
         token.attrSet("href", self.resolve(str(token.attrGet("href") or ""), token.meta["line"]))
@@ -318,7 +320,7 @@ class PageRenderer:
         if not tokens:
             self.problem("an empty `:::: dual`.", "It holds one `::: formal` and one `::: plain`.", line)
             return ""
-        self.formulas_seen += 1
+        self.duals_seen += 1
         return (
             f'<div class="dual"><div class="formal">\n{html["formal"]}</div>\n'
             f'<div class="plain"><p class="dual-label">En paraules</p>\n{html["plain"]}</div></div>\n'

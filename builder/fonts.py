@@ -186,7 +186,8 @@ def _ranges(codes: Iterable[int]) -> str:
 
 def _math_codes(characters: set[str]) -> set[int]:
     """The characters of the formulas and the italic forms that browsers take for one-letter identifiers."""
-    codes = {ord(character) for character in characters} | set(range(0x30, 0x3A)) | {0x2212, 0x2061, 0x2062, 0x2063}
+    # The space counts: Chromium takes the MATH table of the first font that has one.
+    codes = {ord(character) for character in characters} | set(range(0x30, 0x3A)) | {0x20, 0x2212, 0x2061, 0x2062, 0x2063}
     for code in list(codes):
         if 0x41 <= code <= 0x5A:
             codes.add(0x1D434 + code - 0x41)

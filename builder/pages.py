@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ CSP = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:; connect-src 'self'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'"
 )
+
+
+# A formula and the punctuation that touches it stay on one line.
+_GLUED = re.compile("[(«]*\ue000math:\\d+\ue001[)».,;:?!]+|[(«]+\ue000math:\\d+\ue001")
 
 
 @dataclass
@@ -146,6 +151,7 @@ class Pages:
 
     def _filled(self, html: str, page: Page, rendered: Rendered, root: str) -> str:
         formulas = self.site.mathml.get(page.slug, [])
+        html = _GLUED.sub(r'<span class="nobreak">\g<0></span>', html)
         html = fill(html, "math", lambda key: formulas[int(key)])
         html = fill(html, "term", lambda key: self._term_slug(key))
 
@@ -236,13 +242,15 @@ def code_blocks(labels: dict[str, Any], root: Path, path: Path) -> list[dict[str
     return blocks
 
 
+MAP_GAP = 6
+
+
 def course_map(course: Course, outlines: dict[str, Rendered]) -> dict[str, Any]:
     """Lessons in columns by depth of prerequisites, and the lines between them.
 
-    A line's path is in a square of 100 by 100 that the style sheet stretches over the columns: column c of n spans
-    (c + GAP/2)/n … (c + 1 − GAP/2)/n of the width, and the r lessons of a column share its height equally.
+    A line's path is in a square of 100 by 100 that the style sheet stretches over the columns, which are MAP_GAP per
+    cent of the width apart; the lessons of a column share its height equally.
     """
-    gap = 0.16
     groups: list[list[dict[str, Any]]] = []
     places: dict[str, tuple[int, float]] = {}
     for lesson in course.lessons:
@@ -265,12 +273,13 @@ def course_map(course: Course, outlines: dict[str, Rendered]) -> dict[str, Any]:
     for lesson in course.lessons:
         for need in lesson.needs:
             (from_column, y1), (to_column, y2) = places[need], places[lesson.slug]
-            x1 = 100 * (from_column + 1 - gap / 2) / len(groups)
-            x2 = 100 * (to_column + gap / 2) / len(groups)
+            width = (100 - MAP_GAP * (len(groups) - 1)) / len(groups)
+            x1 = from_column * (width + MAP_GAP) + width
+            x2 = to_column * (width + MAP_GAP)
             middle = (x1 + x2) / 2
             path = f"M{x1:.2f} {y1:.2f}C{middle:.2f} {y1:.2f} {middle:.2f} {y2:.2f} {x2:.2f} {y2:.2f}"
             edges.append({"from": need, "to": lesson.slug, "path": path})
-    return {"columns": len(groups), "groups": groups, "edges": edges}
+    return {"columns": len(groups), "gap": MAP_GAP, "groups": groups, "edges": edges}
 
 
 ICONS = {

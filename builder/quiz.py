@@ -104,7 +104,7 @@ def _question(page: PageRenderer, element: str, number: int, question: Question)
     return (
         f'<fieldset class="question" data-question="{key}" id="{element}">'
         f'<legend><span class="question-number">{number}.</span> {page.inline(question.title, question.line)}</legend>\n'
-        f'{preamble}{hint}<ol class="options">\n{"".join(options)}</ol>\n'
+        f'{preamble}{hint}<ol class="answers">\n{"".join(options)}</ol>\n'
         '<div class="question-foot js-only"><button type="button" class="button" data-check>Comprova la resposta</button></div>\n'
         '<div class="feedback js-only" data-feedback role="status"></div>\n'
         f'<details class="solution"><summary>Respostes explicades</summary><ol>\n{"".join(solutions)}</ol></details>'

@@ -63,4 +63,5 @@ def highlighted(code: str, language: str = "python") -> str:
     except ClassNotFound:
         lexer = get_lexer_by_name("text", stripnl=True)
     inner = highlight(code, lexer, HtmlFormatter(nowrap=True))
-    return f'<pre class="code" tabindex="0"><code>{inner.rstrip()}</code></pre>'
+    kind = "code code-text" if language in ("", "text") else "code"
+    return f'<pre class="{kind}" tabindex="0"><code>{inner.rstrip()}</code></pre>'

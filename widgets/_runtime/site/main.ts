@@ -7,6 +7,7 @@ import { Progress } from "./progress";
 import { setUpQuizzes } from "./quiz";
 import { setUpReading } from "./reading";
 import { setUpResources } from "./resources";
+import { setUpScrollers } from "./scrollers";
 import { setUpTheme } from "./theme";
 
 const config = readConfig();
@@ -14,6 +15,7 @@ const progress = new Progress(config.course);
 
 setUpTheme(config.course);
 setUpReading(config.course, config.page);
+setUpScrollers();
 setUpEmbed(config.page.replace(/^widget\//, ""));
 if (hasWidgets(config)) {
   void import("./widgets").then(({ setUpWidgets }) => setUpWidgets(config, progress.open()));

@@ -41,7 +41,7 @@ class Question {
     private readonly solved: () => void,
   ) {
     this.key = element.dataset["question"] ?? "";
-    this.inputs = [...element.querySelectorAll<HTMLInputElement>(".options input")];
+    this.inputs = [...element.querySelectorAll<HTMLInputElement>(".answers input")];
     this.solutions = [...element.querySelectorAll<HTMLElement>(".solution li[data-right]")];
     this.feedback = element.querySelector("[data-feedback]");
     this.button = element.querySelector("[data-check]");
