@@ -44,9 +44,9 @@ def world(tmp_path, monkeypatch):
         out = tmp_path / "out"
         cache = tmp_path / "cache"
         wheel = small_wheel()
-        said: list[str] = []
 
         def __init__(self):
+            self.said: list[str] = []
             entry = {"name": "numpy", "version": "1", "file_name": WHEEL, "sha256": sha256(self.wheel), "depends": []}
             other = {**entry, "name": "pandas", "file_name": "pandas.whl", "depends": ["numpy"]}
             lock = {"info": {"python": "3.14.0"}, "packages": {"numpy": entry, "pandas": other}}
@@ -208,7 +208,7 @@ def test_unreachable_sources_are_all_named_with_a_way_out(world, tmp_path):
 
 
 def test_a_given_folder_that_does_not_exist_is_an_error_not_a_detour(world, tmp_path):
-    with pytest.raises(BuildError, match="--pyodide-dir .*nowhere is not a folder"):
+    with pytest.raises(BuildError, match=r"--pyodide-dir .*nowhere is not a folder"):
         world.prepare(tmp_path / "nowhere")
 
 

@@ -15,7 +15,14 @@ from builder.serve import FIRST_PORT, make_server, running
 @pytest.fixture
 def site(tmp_path):
     (tmp_path / "index.html").write_text("<!doctype html><title>Inici</title>", encoding="utf-8")
-    for name in ("raonament/index.html", "assets/main-1a2b.js", "pyodide/a.wasm", "pyodide/a.whl", "font.woff2", "x.mjs"):
+    for name in (
+        "raonament/index.html",
+        "assets/main-1a2b.js",
+        "pyodide/a.wasm",
+        "pyodide/a.whl",
+        "font.woff2",
+        "x.mjs",
+    ):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"0")
