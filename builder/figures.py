@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,14 +19,21 @@ from builder.errors import BuildError
 
 
 @dataclass(frozen=True)
-class Figure:
-    """Drawings of one reference run. width, height: CSS pixels."""
+class Drawing:
+    """One panel in both themes, each an SVG. width, height: CSS pixels."""
 
     light: bytes
     dark: bytes
-    record: dict[str, Any]
     width: int
     height: int
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A reference run and its panels, in the order of the labels: drawn apart, so that a phone shows one under another."""
+
+    record: dict[str, Any]
+    panels: list[Drawing]
 
 
 class Recorder(Protocol):
@@ -34,7 +41,7 @@ class Recorder(Protocol):
 
     def run(self, widget: str) -> dict[str, Any]: ...
 
-    def draw(self, widget: str, record: dict[str, Any], *, dark: bool) -> bytes: ...
+    def draw(self, widget: str, record: dict[str, Any], *, dark: bool) -> list[bytes]: ...
 
     def run_sources(self, widget: str) -> Iterable[Path]: ...
 
@@ -52,11 +59,13 @@ class NativeRecorder:
 
         return run_to_end(widget, {}, backend=self.backend)
 
-    def draw(self, widget: str, record: dict[str, Any], *, dark: bool) -> bytes:
+    def draw(self, widget: str, record: dict[str, Any], *, dark: bool) -> list[bytes]:
         from widgets._runtime.figure import draw, svg
         from widgets._runtime.registry import find
 
-        return svg(draw(find(widget), record, dark=dark))
+        found = find(widget)
+        alone = [replace(found, labels={**found.labels, "panels": [panel]}) for panel in found.labels["panels"]]
+        return [svg(draw(one, record, dark=dark)) for one in alone]
 
     def run_sources(self, widget: str) -> list[Path]:
         folder = self.root / "widgets" / widget.replace("-", "_")
@@ -83,14 +92,15 @@ def reference_figure(widget: str, recorder: Recorder, cache: Path, say: Callable
         _keep(record_path, text.encode())
         record = json.loads(text)
     draw_key = _digest(recorder.draw_sources(widget), stamp + run_key)
-    drawings = {}
+    themes = {}
     for name, dark in (("light", False), ("dark", True)):
-        path = cache / "figures" / f"{widget}-{draw_key}-{name}.svg"
+        path = cache / "figures" / f"{widget}-{draw_key}-{name}.json"
         if not path.is_file():
-            _keep(path, recorder.draw(widget, record, dark=dark))
-        drawings[name] = path.read_bytes()
-    width, height = _size(widget, drawings["light"])
-    return Figure(drawings["light"], drawings["dark"], record, width, height)
+            drawn = [svg.decode() for svg in recorder.draw(widget, record, dark=dark)]
+            _keep(path, json.dumps(drawn, ensure_ascii=False).encode())
+        themes[name] = [svg.encode() for svg in json.loads(path.read_text(encoding="utf-8"))]
+    pairs = zip(themes["light"], themes["dark"], strict=True)
+    return Figure(record, [Drawing(light, dark, *_size(widget, light)) for light, dark in pairs])
 
 
 def _plain(value: Any) -> Any:

@@ -37,7 +37,7 @@ class Site:
     widgets: dict[str, dict[str, Any]] = field(default_factory=dict)
     widget_pages: dict[str, list[Page]] = field(default_factory=dict)  # widget -> lessons that hold it
     figures: dict[str, Figure] = field(default_factory=dict)
-    figure_urls: dict[str, dict[str, str]] = field(default_factory=dict)
+    figure_urls: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     code_blocks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     mathml: dict[str, list[str]] = field(default_factory=dict)  # page slug -> its formulas
     scripts: dict[str, str] = field(default_factory=dict)
@@ -173,16 +173,7 @@ class Pages:
             "widget": description,
             "labels": labels,
             "strings": self.site.strings,
-            "figure": None
-            if figure is None
-            else {
-                **self.site.figure_urls[name],
-                "width": figure.width,
-                "height": figure.height,
-                "alt": alternative(labels, figure.record),
-                "caption": f"Execució de referència, enregistrada en construir el web: llavor {figure.record.get('seed', 1)}, "
-                f"paràmetres per defecte, càlculs amb {backend_name(figure.record)}.",
-            },
+            "figure": self._figure(name, labels, figure) if figure else None,
             "record": figure.record if figure else None,
             "code_blocks": self.site.code_blocks.get(name, []),
             "root": root,
@@ -199,6 +190,17 @@ class Pages:
             raise BuildError(
                 f"theme/widget.html, for the widget {name}: {error}.", "Check the widget's labels.toml and the template."
             ) from None
+
+    def _figure(self, name: str, labels: dict[str, Any], figure: Figure) -> dict[str, Any]:
+        panels = [
+            {**urls, "width": drawing.width, "height": drawing.height, "alt": alternative(labels, number)}
+            for number, (urls, drawing) in enumerate(zip(self.site.figure_urls[name], figure.panels, strict=True))
+        ]
+        caption = (
+            f"Execució de referència, enregistrada en construir el web: llavor {figure.record.get('seed', 1)}, "
+            f"paràmetres per defecte, càlculs amb {backend_name(figure.record)}."
+        )
+        return {"panels": panels, "caption": caption}
 
     def _config(self, page: Page, root: str, widgets: list[str]) -> str:
         config = {
@@ -218,13 +220,14 @@ def backend_name(record: dict[str, Any]) -> str:
     return {"numpy": "NumPy", "kernel": "el nucli compilat"}.get(str(record.get("backend")), str(record.get("backend")))
 
 
-def alternative(labels: dict[str, Any], record: dict[str, Any]) -> str:
-    """Text alternative of a recorded figure: what it draws; its numbers follow it in the page as text."""
-    panels = "; ".join(
-        f"{panel['title']}: {', '.join(labels['series'][name]['label'] for name in panel['series'])}"
-        for panel in labels.get("panels", [])
-    )
-    return f"Gràfics de l'execució enregistrada. {panels}. Els valors són a la taula que segueix."
+def alternative(labels: dict[str, Any], number: int) -> str:
+    """Text alternative of one recorded panel: what it draws; the numbers follow it in the page as text."""
+    panels = labels.get("panels", [])
+    if number >= len(panels):
+        return "Gràfic de l'execució enregistrada. Els valors són a la taula que segueix."
+    panel = panels[number]
+    names = ", ".join(f"«{labels['series'][name]['label']}»" for name in panel["series"])
+    return f"Gràfic de l'execució enregistrada. {panel['title']}. Corbes: {names}. Els valors són a la taula que segueix."
 
 
 def code_blocks(labels: dict[str, Any], root: Path, path: Path) -> list[dict[str, Any]]:

@@ -184,10 +184,13 @@ def _figures(site: Site, sources: Sources, cache: Path, assets: Path, say: Say) 
         site.code_blocks[name] = code_blocks(labels, sources.code, sources.code / "widgets" / name / "labels.toml")
         figure = reference_figure(name, recorder, cache, say, labels.get("title", ""))
         site.figures[name] = figure
-        site.figure_urls[name] = {
-            theme: f"assets/{_publish(assets, f'{name}-{theme}.svg', data)}"
-            for theme, data in (("light", figure.light), ("dark", figure.dark))
-        }
+        site.figure_urls[name] = [
+            {
+                theme: f"assets/{_publish(assets, f'{name}-{number}-{theme}.svg', data)}"
+                for theme, data in (("light", panel.light), ("dark", panel.dark))
+            }
+            for number, panel in enumerate(figure.panels, 1)
+        ]
 
 
 def _publish(assets: Path, name: str, data: bytes) -> str:
