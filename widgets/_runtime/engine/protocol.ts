@@ -42,6 +42,8 @@ export interface RuntimeConfig {
   timeoutSeconds?: number;
   /** Ask this long for a cooperative stop before the worker is ended (default 3). */
   stopSeconds?: number;
+  /** When a tab comes back, a worker that says nothing for so long counts as dead (default 15). */
+  silenceSeconds?: number;
   /** End the worker after so long without a run (default 15). */
   idleMinutes?: number;
 }

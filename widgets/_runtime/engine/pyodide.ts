@@ -1,11 +1,10 @@
 /**
  * Brings Pyodide, NumPy and the course's wheel into this worker, from the site's own files.
  *
- * Every download starts at once. A file is fetched twice: the first time read and counted, for the progress bar, which
- * leaves it in the browser's cache; the second time out of that cache with its sha256 as fetch integrity, which works on
- * plain http too. The second response reaches WebAssembly untouched, so that the browser can keep the compiled code for
- * the next visit (a counted, copied or re-wrapped one loses that, 2.5 against 4.1 s measured); only a server that types
- * .wasm wrongly pays for a copy.
+ * Every download starts at once, is counted for the progress bar and checked. WebAssembly then gets the browser's own
+ * response out of its cache rather than the bytes read, since only with that one does the browser keep the compiled code
+ * for the next visit (2.5 against 4.1 s measured); a copied or re-wrapped response loses it. Private windows, which cache
+ * no file of that size, and servers that type .wasm wrongly or forbid caching go without.
  */
 
 import type { PyodideInterface } from "pyodide";
@@ -18,6 +17,7 @@ export class LoadError extends Error {}
 type Report = (stage: LoadStage) => void;
 type Wanted = { url: string; name: string; bytes: number; sha256: string };
 
+const WASM = "application/wasm";
 const CORE = { loader: "pyodide.js", module: "pyodide.asm.js", wasm: "pyodide.asm.wasm" };
 
 /** Pyodide with the manifest's packages loaded and the course's wheel on its path. Rejects with a `LoadError`. */
@@ -103,45 +103,48 @@ async function importModule(base: string, name: string, manifest: RuntimeManifes
 
 /** The response to one file, complete and with the right bytes. */
 async function download(file: Wanted, progress: Progress): Promise<Response> {
-  let counted = 0;
-  const count = (bytes: number): void => {
-    counted += bytes;
-    progress.add(bytes);
-  };
-  let response: Response;
-  try {
-    response = await fetch(file.url, { cache: "force-cache" });
-  } catch {
-    throw new LoadError(STRINGS.unreachable(file.name));
-  }
-  if (!response.ok) throw new LoadError(STRINGS.missing(file.name, response.status));
-  // What may not be cached would cross the network twice: take its bytes in one go.
-  if (/no-store/i.test(response.headers.get("cache-control") ?? "")) await response.body?.cancel();
-  else await drain(response, count, file.name);
-  const integrity = `sha256-${base64(file.sha256)}`;
-  try {
-    response = await fetch(file.url, { cache: "force-cache", integrity });
-  } catch {
-    // A damaged copy in the cache, or one of an earlier version of the course.
-    response = await fetch(file.url, { cache: "reload", integrity }).catch(() => {
-      throw new LoadError(STRINGS.damaged(file.name));
-    });
-  }
-  count(file.bytes - counted);
-  const wrong = file.url.endsWith(".wasm") && response.headers.get("content-type") !== "application/wasm";
-  return wrong ? new Response(await response.arrayBuffer(), { headers: { "content-type": "application/wasm" } }) : response;
+  // Every address is pinned to its contents, so what is in the cache needs no asking whether it is still current.
+  let data = await read(file, "force-cache", progress);
+  // A damaged copy in the cache, or one of an earlier version of the course.
+  if (!(await isRight(data, file))) data = await read(file, "reload", progress);
+  if (!(await isRight(data, file))) throw new LoadError(STRINGS.damaged(file.name));
+  if (!file.name.endsWith(".wasm")) return new Response(data);
+  return (await untouched(file)) ?? new Response(data, { headers: { "content-type": WASM } });
 }
 
-async function drain(response: Response, count: (bytes: number) => void, name: string): Promise<void> {
-  const reader = response.body?.getReader();
+async function read(file: Wanted, cache: RequestCache, progress: Progress): Promise<ArrayBuffer> {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
   try {
+    const response = await fetch(file.url, { cache });
+    if (!response.ok) throw new LoadError(STRINGS.missing(file.name, response.status));
+    const reader = response.body?.getReader();
     for (;;) {
       const chunk = await reader?.read();
-      if (!chunk || chunk.done) return;
-      count(chunk.value.byteLength);
+      if (!chunk || chunk.done) return await new Blob(chunks).arrayBuffer();
+      chunks.push(chunk.value);
+      progress.add(chunk.value.byteLength);
     }
+  } catch (error) {
+    throw error instanceof LoadError ? error : new LoadError(STRINGS.unreachable(file.name));
+  }
+}
+
+/** Plain-http origins have no `crypto.subtle`: there the length must do. */
+async function isRight(data: ArrayBuffer, file: Wanted): Promise<boolean> {
+  const subtle = crypto.subtle as SubtleCrypto | undefined;
+  if (data.byteLength !== file.bytes || !subtle) return data.byteLength === file.bytes;
+  const digest = new Uint8Array(await subtle.digest("SHA-256", data));
+  return [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("") === file.sha256;
+}
+
+/** The file just read, as the browser's own response from its cache; null if it is not there or is typed wrongly. */
+async function untouched(file: Wanted): Promise<Response | null> {
+  try {
+    const integrity = `sha256-${base64(file.sha256)}`;
+    const response = await fetch(file.url, { cache: "only-if-cached", mode: "same-origin", integrity });
+    return response.ok && response.headers.get("content-type") === WASM ? response : null;
   } catch {
-    throw new LoadError(STRINGS.unreachable(name));
+    return null;
   }
 }
 

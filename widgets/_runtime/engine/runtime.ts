@@ -40,9 +40,6 @@ interface Call {
   reject(error: Error): void;
 }
 
-/** Seconds without an answer after which a worker that ran before counts as dead. */
-const SILENCE_SECONDS = 15;
-
 export class Runtime {
   status: RuntimeStatus = "off";
   private stage: LoadStage | undefined;
@@ -160,7 +157,7 @@ export class Runtime {
     this.silence++;
     const seconds = this.config.timeoutSeconds ?? 30;
     if (this.status === "ready") {
-      if (this.silence >= SILENCE_SECONDS) this.crash(STRINGS.crashed);
+      if (this.silence >= (this.config.silenceSeconds ?? 15)) this.crash(STRINGS.crashed);
     } else if (this.stage && this.stage.stage !== "fetch") {
       if (this.silence >= 3 * seconds) this.crash(STRINGS.startStalled);
     } else if (this.silence >= seconds) this.crash(STRINGS.stalled(seconds));
@@ -243,6 +240,7 @@ export class Runtime {
     clearTimeout(this.idle);
     if (this.runs.size > 0) return;
     const rest = (): void => {
+      if (!navigator.onLine) return this.restWhenIdle(); // it could not come back
       this.drop();
       this.setStatus("off");
     };
