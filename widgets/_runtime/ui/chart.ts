@@ -36,7 +36,7 @@ interface Label {
 
 const FONT_PIXELS = 12.5;
 const LINE_PIXELS = 14;
-const MARGIN_TOP = 22;
+const MARGIN_TOP = 36;
 const MARGIN_BOTTOM = 40;
 const MARGIN_LEFT = 44;
 
@@ -163,7 +163,7 @@ class PanelChart implements Chart {
 
   private plot(width: number): (SVGSVGElement | HTMLElement) & Plot.Plot {
     const { panel, labels, data } = this;
-    const narrow = width < 420;
+    const narrow = width < 360;
     const height = Math.round(Math.min(330, Math.max(230, width * 0.62)));
     const wrapped = Object.fromEntries(
       panel.series.map((name) => [name, wrap(labels.series[name]?.label ?? name, narrow ? 12 : 17)]),
@@ -196,7 +196,7 @@ class PanelChart implements Chart {
         }),
         Plot.text([panel.x.label], { frameAnchor: "bottom", dy: 34, lineAnchor: "bottom", text: (text: string) => text }),
         Plot.text([panel.y.label], { frameAnchor: "top-left", dx: -MARGIN_LEFT + 2, dy: -MARGIN_TOP, lineAnchor: "top", textAnchor: "start", text: (text: string) => text }),
-        ...(present.length === 0 ? [Plot.text([strings.chart.empty], { frameAnchor: "middle", text: (text: string) => text })] : []),
+        ...(present.length === 0 ? [Plot.text([strings.chart.empty], { frameAnchor: "middle", text: (text: string) => text, stroke: "var(--surface)", strokeWidth: 8 })] : []),
         ...this.markerMarks(),
         ...data.previous.flatMap((former) =>
           panel.series.map((name) => this.line(former[name] ?? [], name, { strokeWidth: 1.25, strokeOpacity: 0.3 })),
@@ -232,8 +232,8 @@ class PanelChart implements Chart {
     return [
       Plot.ruleX([marker.x], { stroke: "var(--accent)", strokeDasharray: "2 3", strokeOpacity: 0.9 }),
       Plot.text([marker], {
-        x: (mark: typeof marker) => mark.x, frameAnchor: "bottom", dy: -4, dx: 4, textAnchor: "start",
-        text: (mark: typeof marker) => mark.text, fill: "var(--accent)", stroke: "var(--surface)", strokeWidth: 4,
+        x: (mark: typeof marker) => mark.x, frameAnchor: "top", dy: -6, lineAnchor: "bottom",
+        text: (mark: typeof marker) => mark.text, fill: "var(--accent)", fontWeight: 600,
       }),
     ];
   }
