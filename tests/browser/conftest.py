@@ -7,6 +7,7 @@ import functools
 import http.server
 import os
 import shutil
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,12 +34,23 @@ def chromium(chromium_options: dict[str, Any]) -> Iterator[Browser]:
             browser = playwright.chromium.launch(**chromium_options)
         except Error as error:
             pytest.fail(
-                f"No Chromium could be started ({str(error).splitlines()[0]}). Install one: `apt-get install chromium`, "
+                f"No Chromium could be started ({str(error).splitlines()[0]}). Install one: `apt-get install chromium` "
                 "or `python -m playwright install chromium`, or give its path in RAONA_CHROMIUM.",
                 pytrace=False,
             )
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def lan_address() -> str:
+    """An address of this machine that browsers do not trust as they do localhost: plain http there is insecure."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing: it only asks which address would be used
+        except OSError:
+            pytest.skip("this machine has no address besides localhost")
+        return probe.getsockname()[0]
 
 
 class Served:
@@ -103,3 +115,13 @@ def _serve(
     stack.callback(server.shutdown)
     stack.callback(ending.set)
     return Served(f"http://{host}:{server.server_port}{prefix}", hits)
+
+
+@pytest.fixture(scope="session")
+def course(serve: Callable[..., Served], tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """The real course, built once and served under a sub-path, as a school's server would."""
+    from builder.site import build
+
+    out = tmp_path_factory.mktemp("course") / "dist"
+    build(out)
+    return serve(out, "/curs/ia/")

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from builder.runtime import default_cache, prepare_runtime
 from builder.wheel import build_wheel, describe_wheel
@@ -144,7 +145,7 @@ globalThis.engineReady = true;
 
 
 def build_engine_site(out: Path) -> Path:
-    """Fill `out` with index.html, assets, pyodide/ and runtime/."""
+    """Fill `out`/site with index.html, assets, pyodide/ and runtime/."""
     source = out / "source"
     for package in ("minigpt", "widgets"):
         ignored = shutil.ignore_patterns("*.ts", "__pycache__", "node_modules")
@@ -159,13 +160,21 @@ def build_engine_site(out: Path) -> Path:
     site = out / "site"
     manifest = prepare_runtime(site / "pyodide", None, default_cache(), lambda _: None)
     manifest["wheel"] = describe_wheel(build_wheel(site / "runtime", root=source), site)
-    manifest["worker"] = "assets/worker.js"
+    return build_page(out, manifest)
+
+
+def build_page(out: Path, manifest: dict[str, Any]) -> Path:
+    """Fill `out`/site with index.html and assets only: enough for what needs no Python."""
+    site = out / "site"
+    entry = out / "engine.js"
+    entry.parent.mkdir(parents=True, exist_ok=True)
     engine = ROOT / "widgets" / "_runtime" / "engine"
-    (source / "engine.js").write_text(ENTRY.format(engine=engine.as_posix()))
+    entry.write_text(ENTRY.format(engine=engine.as_posix()))
     command = [ROOT / "node_modules" / ".bin" / "esbuild", "--bundle", "--format=esm", "--splitting", "--minify"]
     command += [f"--outdir={site / 'assets'}", "--log-level=warning", "--charset=utf8"]
-    subprocess.run([*command, f"engine={source / 'engine.js'}", f"worker={engine / 'worker.ts'}"], check=True, cwd=ROOT)
-    config = {"root": "./", "course": "prova", "version": "0.1.0", "runtime": manifest}
+    subprocess.run([*command, f"engine={entry}", f"worker={engine / 'worker.ts'}"], check=True, cwd=ROOT)
+    runtime = {**manifest, "worker": "assets/worker.js"}
+    config = {"root": "./", "course": "prova", "version": "0.1.0", "runtime": runtime}
     page = PAGE.format(policy=POLICY, config=json.dumps(config))
     (site / "index.html").write_text(page, encoding="utf-8")
     return site
