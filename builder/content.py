@@ -98,7 +98,9 @@ def read_course(course_file: Path, content: Path, problems: Problems) -> Course:
     lessons = [read_page(path, problems, "lesson") for path in sorted(content.glob("*.md")) if path.stem != GLOSSARY]
     pages = [read_page(path, problems, "page") for path in sorted((content / "pages").glob("*.md"))]
     if not lessons:
-        raise BuildError("no lessons found.", "Expected at least one content/<slug>.md with `kind: lesson`.", path=content)
+        raise BuildError(
+            "no lessons found.", "Expected at least one content/<slug>.md with `kind: lesson`.", path=content
+        )
     if not any(page.is_home for page in pages):
         problems.add("there is no home page.", "Expected pages/inici.md.", path=content)
     glossary_path = content / f"{GLOSSARY}.md"
@@ -109,7 +111,9 @@ def read_course(course_file: Path, content: Path, problems: Problems) -> Course:
 
 
 def read_page(path: Path, problems: Problems, kind: str) -> Page:
-    text = re.sub(r"<!--.*?-->", lambda match: "\n" * match[0].count("\n"), path.read_text(encoding="utf-8"), flags=re.S)
+    text = re.sub(
+        r"<!--.*?-->", lambda match: "\n" * match[0].count("\n"), path.read_text(encoding="utf-8"), flags=re.S
+    )
     match = re.match(r"---\n(.*?)\n---[ \t]*(?:\n|$)", text, re.S)
     if not match:
         problems.add("no front matter.", "Start the file with `---`, `title: …` and `---`.", path=path, line=1)
@@ -121,10 +125,16 @@ def read_page(path: Path, problems: Problems, kind: str) -> Page:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or str(error)
-        problems.add(f"the front matter is not valid YAML: {reason}.", 'Quote values with a colon: title: "18 · A: b".',
-                     path=path, line=2 + (mark.line if mark else 0))  # fmt: skip
+        problems.add(
+            f"the front matter is not valid YAML: {reason}.",
+            'Quote values with a colon: title: "18 · A: b".',
+            path=path,
+            line=2 + (mark.line if mark else 0),
+        )
         front = {}
-    lines = {key: number for number, line in enumerate(match[1].split("\n"), 2) if (key := line.partition(":")[0].strip())}
+    lines = {
+        key: number for number, line in enumerate(match[1].split("\n"), 2) if (key := line.partition(":")[0].strip())
+    }
     page = Page(
         path=path,
         slug=path.stem,
@@ -179,15 +189,23 @@ def _order(lessons: list[Page], problems: Problems) -> dict[str, int]:
     for page in lessons:
         for need in page.needs:
             if need not in known:
-                problems.add(f"the prerequisite {need!r} is no lesson.", expected(known, str(need)),
-                             path=page.path, line=page.key_lines.get("needs", 1))  # fmt: skip
+                problems.add(
+                    f"the prerequisite {need!r} is no lesson.",
+                    expected(known, str(need)),
+                    path=page.path,
+                    line=page.key_lines.get("needs", 1),
+                )
     depths: dict[str, int] = {}
 
     def depth(name: str, trail: tuple[str, ...]) -> int:
         if name in trail:
             page = known[name]
-            problems.add(f"circular prerequisites: {' → '.join([*trail[trail.index(name) :], name])}.",
-                         "Remove one of them from `needs`.", path=page.path, line=page.key_lines.get("needs", 1))  # fmt: skip
+            problems.add(
+                f"circular prerequisites: {' → '.join([*trail[trail.index(name) :], name])}.",
+                "Remove one of them from `needs`.",
+                path=page.path,
+                line=page.key_lines.get("needs", 1),
+            )
             return 0
         if name not in depths:
             needs = [need for need in known[name].needs if need in known]
@@ -216,7 +234,9 @@ def read_terms(glossary: Page | None) -> list[Term]:
             name = line[3:].strip()
             match = HEADING_ID.search(name)
             plain = HEADING_ID.sub("", name)
-            terms.append(Term(plain, match[1] if match else slug(plain), (glossary.body_line if glossary else 1) + number))
+            terms.append(
+                Term(plain, match[1] if match else slug(plain), (glossary.body_line if glossary else 1) + number)
+            )
     return terms
 
 
@@ -233,7 +253,9 @@ def term_index(terms: list[Term]) -> dict[str, Term]:
 # Links
 
 
-def check_links(page: Page, rendered: Rendered, ids: dict[str, set[str]], terms: dict[str, Term], problems: Problems) -> None:
+def check_links(
+    page: Page, rendered: Rendered, ids: dict[str, set[str]], terms: dict[str, Term], problems: Problems
+) -> None:
     """Check the links of a rendered page. ids: page slug ("" is home) -> the ids that it holds."""
     for link in rendered.links:
         if link.term:
@@ -242,24 +264,38 @@ def check_links(page: Page, rendered: Rendered, ids: dict[str, set[str]], terms:
         target = page.slug if link.target == "." else link.target
         target = "" if target == HOME else target
         if target not in ids:
-            problems.add(f"dangling link: there is no page {link.target!r}.",
-                         expected((name or HOME for name in ids), link.target), path=page.path, line=link.line)  # fmt: skip
+            problems.add(
+                f"dangling link: there is no page {link.target!r}.",
+                expected((name or HOME for name in ids), link.target),
+                path=page.path,
+                line=link.line,
+            )
         elif link.fragment and link.fragment not in ids[target]:
-            problems.add(f"dangling link: {target or HOME} has no #{link.fragment}.", expected(ids[target], link.fragment),
-                         path=page.path, line=link.line)  # fmt: skip
+            problems.add(
+                f"dangling link: {target or HOME} has no #{link.fragment}.",
+                expected(ids[target], link.fragment),
+                path=page.path,
+                line=link.line,
+            )
 
 
 def _check_term(page: Page, link: Link, terms: dict[str, Term], problems: Problems) -> None:
     term = terms.get(fold(link.fragment))
     if term is None:
-        problems.add(f"the glossary has no term {link.fragment!r}.",
-                     expected({term.name for term in terms.values()}, link.fragment)
-                     + " Add it to glossari.md as `## term {#slug}`.", path=page.path, line=link.line)  # fmt: skip
+        problems.add(
+            f"the glossary has no term {link.fragment!r}.",
+            expected({term.name for term in terms.values()}, link.fragment)
+            + " Add it to glossari.md as `## term {#slug}`.",
+            path=page.path,
+            line=link.line,
+        )
     elif page not in term.pages and page.slug != GLOSSARY:
         term.pages.append(page)
 
 
-def renderer(page: Page, root: str, widgets: dict[str, dict[str, Any]], code_root: Path, problems: Problems) -> PageRenderer:
+def renderer(
+    page: Page, root: str, widgets: dict[str, dict[str, Any]], code_root: Path, problems: Problems
+) -> PageRenderer:
     return PageRenderer(
         page.body,
         path=page.path,

@@ -115,9 +115,24 @@ class PageRenderer:
         self.widgets, self.code_root, self.problems = widgets, code_root, problems
         self.markdown = parser()
         self.markdown.core.ruler.before("inline", "heading_ids", _take_heading_ids)
-        for name in ("text", "term", "citation", "math_inline", "math_inline_double", "math_block", "directive",
-                     "link_open", "table_open", "table_close", "heading_open", "heading_close", "fence", "code_block",
-                     "image"):  # fmt: skip
+        for name in (
+            "text",
+            "code_inline",
+            "term",
+            "citation",
+            "math_inline",
+            "math_inline_double",
+            "math_block",
+            "directive",
+            "link_open",
+            "table_open",
+            "table_close",
+            "heading_open",
+            "heading_close",
+            "fence",
+            "code_block",
+            "image",
+        ):
             self.markdown.add_render_rule(name, _call(name))
         self.out = Rendered()
         self.within: list[str] = []
@@ -148,8 +163,7 @@ class PageRenderer:
             if key not in self.out.references:
                 self.problem(
                     f"there is no reference [@{key}] on this page.",
-                    f"Add `- [{key}] …` to its `::: resources`, or mend the key. "
-                    + expected(self.out.references, key),
+                    f"Add `- [{key}] …` to its `::: resources`, or mend the key. " + expected(self.out.references, key),
                     line,
                 )
         labels = self.out.references
@@ -176,8 +190,11 @@ class PageRenderer:
         try:
             tokens = self.markdown.parse(text, {})
         except GrammarError as error:
-            self.problem(str(error), "Fences come in pairs of equal length: `::: name` … `:::`, outer ones longer.",
-                         line + error.line)  # fmt: skip
+            self.problem(
+                str(error),
+                "Fences come in pairs of equal length: `::: name` … `:::`, outer ones longer.",
+                line + error.line,
+            )
             return []
         _give_lines(tokens, line)
         for position, token in enumerate(tokens):
@@ -188,8 +205,9 @@ class PageRenderer:
     def _name_heading(self, token: Token, content: Token) -> None:
         line = token.meta["line"]
         if token.tag == "h1":
-            self.problem("a heading of level 1 in the text.", "The title comes from the front matter; sections are `##`.",
-                         line)  # fmt: skip
+            self.problem(
+                "a heading of level 1 in the text.", "The title comes from the front matter; sections are `##`.", line
+            )
         text = "".join(child.content for child in content.children or [])
         name = str(token.attrGet("id") or slug(text))
         token.attrSet("id", name)
@@ -197,8 +215,11 @@ class PageRenderer:
 
     def claim_id(self, name: str, line: int) -> None:
         if name in self.out.ids:
-            self.problem(f"the id {name!r} is already used on line {self.out.ids[name]}.",
-                         "Give one of the two another {#id}.", line)  # fmt: skip
+            self.problem(
+                f"the id {name!r} is already used on line {self.out.ids[name]}.",
+                "Give one of the two another {#id}.",
+                line,
+            )
         self.out.ids.setdefault(name, line)
 
     def _render(self, tokens: list[Token]) -> str:
@@ -210,6 +231,10 @@ class PageRenderer:
         text = re.sub(r"(\d) %", "\\1\u00a0%", token.content)
         text = re.sub(r"(?<=\d) ([+−×÷=]) (?=\d)", "\u00a0\\1\u00a0", text)
         return escape(text, quote=False)
+
+    def code_inline_rule(self, token: Token) -> str:
+        kind = ' class="nobreak"' if len(token.content) <= 28 else ""
+        return f"<code{kind}>{escape(token.content, quote=False)}</code>"
 
     def term_rule(self, token: Token) -> str:
         self.out.links.append(Link("glossari", token.meta["term"], token.meta["line"], term=True))
@@ -227,18 +252,27 @@ class PageRenderer:
     def math_rule(self, token: Token, display: bool) -> str:
         line = token.meta["line"]
         if "plain" in self.within:
-            self.problem(f"a formula (${token.content.strip()}$) in a plain-language passage.",
-                         "Say it in words: this passage is for readers who asked for no formulas.", line)  # fmt: skip
+            self.problem(
+                f"a formula (${token.content.strip()}$) in a plain-language passage.",
+                "Say it in words: this passage is for readers who asked for no formulas.",
+                line,
+            )
         if display and "formal" not in self.within:
-            self.problem("a displayed formula outside `::: formal`.",
-                         "Put it in a `:::: dual` with a `::: plain` that says the same in words.", line)  # fmt: skip
-        self.out.formulas.append(Formula(token.content.strip(), display, self.path, line))
+            self.problem(
+                "a displayed formula outside `::: formal`.",
+                "Put it in a `:::: dual` with a `::: plain` that says the same in words.",
+                line,
+            )
+        # Temml keeps `3,14` together as one number; `3{,}14`, the habit of LaTeX, it does not.
+        tex = re.sub(r"(?<=\d)\{,\}(?=\d)", ",", token.content.strip())
+        self.out.formulas.append(Formula(tex, display, self.path, line))
         formula = placeholder("math", len(self.out.formulas) - 1)
         return f'<div class="formula">{formula}</div>\n' if display else formula
 
     def link_rule(self, token: Token) -> str:
         token.attrSet("href", self.resolve(str(token.attrGet("href") or ""), token.meta["line"]))
-        return self.markdown.renderer.renderToken([token], 0, self.markdown.options, {})
+        attributes = "".join(f' {name}="{escape(str(value))}"' for name, value in token.attrs.items())
+        return f"<a{attributes}>"
 
     def resolve(self, target: str, line: int) -> str:
         """URL of a link as written; records internal ones to be checked."""
@@ -246,9 +280,11 @@ class PageRenderer:
         if parts.scheme in ("https", "http", "mailto"):
             return target
         if parts.scheme or target.startswith("/") or not target:
-            self.problem(f"the link target {target!r} is neither a page of the course nor an https address.",
-                         "Write (slug), (slug#id), (#id) or (https://…); absolute paths break under a sub-path.",
-                         line)  # fmt: skip
+            self.problem(
+                f"the link target {target!r} is neither a page of the course nor an https address.",
+                "Write (slug), (slug#id), (#id) or (https://…); absolute paths break under a sub-path.",
+                line,
+            )
             return "#"
         page = re.sub(r"^(\.{0,2}/)+|/$|(/?index)?\.(md|html)$", "", parts.path)
         page = re.sub(r"/$|^pages/|^inici$", "", page)
@@ -260,8 +296,11 @@ class PageRenderer:
         return (f"{self.root}{page}/" if page else self.root or "./") + fragment
 
     def image_rule(self, token: Token) -> str:
-        self.problem("an image in the text.", "Figures come from widgets, which draw their own data in both themes.",
-                     token.meta["line"])  # fmt: skip
+        self.problem(
+            "an image in the text.",
+            "Figures come from widgets, which draw their own data in both themes.",
+            token.meta["line"],
+        )
         return ""
 
     # Block rules
@@ -303,8 +342,11 @@ class PageRenderer:
         for token in tokens:
             inner = token.meta.get("directive") if token.type == "directive" else None
             if inner is None or inner.name not in parts:
-                self.problem("text in `:::: dual` outside its two readings.",
-                             "It holds exactly one `::: formal` and one `::: plain`.", token.meta["line"])  # fmt: skip
+                self.problem(
+                    "text in `:::: dual` outside its two readings.",
+                    "It holds exactly one `::: formal` and one `::: plain`.",
+                    token.meta["line"],
+                )
                 return ""
             parts[inner.name] += 1
             self.within.append(inner.name)
@@ -327,7 +369,9 @@ class PageRenderer:
         )
 
     def _formal_directive(self, directive: Directive, line: int) -> str:
-        self.problem(f"`::: {directive.name}` outside `:::: dual`.", "Wrap the two readings in `:::: dual` … `::::`.", line)
+        self.problem(
+            f"`::: {directive.name}` outside `:::: dual`.", "Wrap the two readings in `:::: dual` … `::::`.", line
+        )
         return ""
 
     _plain_directive = _formal_directive
@@ -368,8 +412,9 @@ class PageRenderer:
             try:
                 presets[key] = parameter_value(known[key], text)
             except ValueError as error:
-                self.problem(f"{name}: {key}={text} is not valid: {error}.", "Mend the value after the widget's name.",
-                             line)  # fmt: skip
+                self.problem(
+                    f"{name}: {key}={text} is not valid: {error}.", "Mend the value after the widget's name.", line
+                )
         return presets
 
     def _excerpt_directive(self, directive: Directive, line: int) -> str:
@@ -377,8 +422,9 @@ class PageRenderer:
         try:
             code = source.excerpt(name, self.code_root)
         except source.MissingExcerpt as error:
-            self.problem(f"missing excerpt {name!r}: {error}.", "Name what is there: `::: excerpt package.module:object`.",
-                         line)  # fmt: skip
+            self.problem(
+                f"missing excerpt {name!r}: {error}.", "Name what is there: `::: excerpt package.module:object`.", line
+            )
             return ""
         caption = self.blocks(directive.text, line + 1) if directive.text.strip() else ""
         return (
@@ -398,7 +444,9 @@ class PageRenderer:
                 key, citation, start = items[-1]
                 items[-1] = (key, f"{citation} {text.strip()}", start)
             elif text.strip():
-                self.problem("a line of `::: resources` that is no reference.", "Write `- [key] Author year, …`.", number)
+                self.problem(
+                    "a line of `::: resources` that is no reference.", "Write `- [key] Author year, …`.", number
+                )
         if not items:
             self.problem("an empty `::: resources`.", "List at least one `- [key] Author year, …`.", line)
         html = []
@@ -406,19 +454,21 @@ class PageRenderer:
             self.claim_id(f"ref-{key}", number)
             self.out.references[key] = citation_label(citation) or key
             html.append(
-                f'<li id="ref-{key}" data-resource="{key}"><div class="resource-text">{self.inline(citation, number)}</div>'
-                f'<label class="resource-mark js-only"><input type="checkbox" data-resource-check> Llegit</label></li>\n'
+                f'<li id="ref-{key}" data-resource="{key}">'
+                f'<div class="resource-text">{self.inline(citation, number)}</div>'
+                '<label class="resource-mark js-only">'
+                '<input type="checkbox" data-resource-check> Llegit</label></li>\n'
             )
         return (
             '<div class="resources" data-resources>'
             '<p class="resources-hint js-only">Marca els que hagis llegit. '
-            f'<span data-resource-counter>0 de {len(items)} llegits</span></p>\n'
+            f"<span data-resource-counter>0 de {len(items)} llegits</span></p>\n"
             f'<ol class="resource-list">\n{"".join(html)}</ol></div>\n'
         )
 
 
 def citation_label(citation: str) -> str:
-    """"Wei, J.; Wang, X.; Zhou, D. (2022). …" gives "Wei et al., 2022": what a link to the reference says."""
+    """ "Wei, J.; Wang, X.; Zhou, D. (2022). …" gives "Wei et al., 2022": what a link to the reference says."""
     plain = re.sub(r"[*_]", "", citation)
     match = re.match(r"^(.*?)[\s,.(]*\b((?:19|20)\d\d)\b", plain)
     if not match:

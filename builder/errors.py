@@ -1,4 +1,4 @@
-"""What a failed build says: where, what was expected, what was found, what to do. English: its readers are maintainers."""
+"""What a failed build says: where, what is wrong, what was expected, what to do. Its readers are maintainers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class Problem:
 class BuildError(Exception):
     """The build cannot go on. Carries every problem found, so that one run shows them all."""
 
-    def __init__(self, what: str | Iterable[Problem], fix: str = "", *, path: Path | None = None, line: int | None = None):
+    def __init__(
+        self, what: str | Iterable[Problem], fix: str = "", *, path: Path | None = None, line: int | None = None
+    ):
         self.problems = [Problem(what, fix, path, line)] if isinstance(what, str) else list(what)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
@@ -58,7 +60,7 @@ def relative(path: Path) -> str:
 
 
 def expected(names: Iterable[str], received: str | None = None) -> str:
-    """"Expected one of a, b, c." with the likely one first said, if a name was only mistyped."""
+    """ "Expected one of a, b, c." with the likely one first said, if a name was only mistyped."""
     known = sorted(names)
     if not known:
         return "None is defined."

@@ -30,7 +30,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Figure:
-    """A reference run and its panels, in the order of the labels: drawn apart, so that a phone shows one under another."""
+    """A reference run and its panels, in the order of the labels; apart, so that a phone can stack them."""
 
     record: dict[str, Any]
     panels: list[Drawing]
@@ -70,13 +70,17 @@ class NativeRecorder:
     def run_sources(self, widget: str) -> list[Path]:
         folder = self.root / "widgets" / widget.replace("-", "_")
         folders = (self.root / "minigpt", folder, self.root / "widgets/_runtime")
-        return [path for place in folders for suffix in ("*.py", "*.toml", "*.c") for path in sorted(place.rglob(suffix))]
+        return [
+            path for place in folders for suffix in ("*.py", "*.toml", "*.c") for path in sorted(place.rglob(suffix))
+        ]
 
     def draw_sources(self, widget: str) -> list[Path]:
         return [*self.run_sources(widget), self.root / "theme/palette.json"]
 
 
-def reference_figure(widget: str, recorder: Recorder, cache: Path, say: Callable[[str], object], title: str = "") -> Figure:
+def reference_figure(
+    widget: str, recorder: Recorder, cache: Path, say: Callable[[str], object], title: str = ""
+) -> Figure:
     """The widget's recorded run and its drawings, from the cache if its sources have not changed."""
     import numpy
 

@@ -1,8 +1,8 @@
 """Self-hosted fonts, cut down to the characters that the course uses; the same bytes at every build.
 
 Text is Source Serif 4, the interface Source Sans 3 (both from Fontsource's npm packages), formulas STIX Two Math (from
-the Python package ziamath). All three have the SIL Open Font License, whose text is published beside them. Since "Source"
-is a reserved name, the cut fonts are called Raona.
+the Python package ziamath). All three have the SIL Open Font License, whose text is published beside them. Since
+"Source" is a reserved name, the cut fonts are called Raona.
 
 In the text fonts the apostrophe key's character (') is drawn as the typographic ’: in Catalan it never means anything
 else, and so texts, labels and generated paragraphs look alike without a rewriting step in three languages.
@@ -51,14 +51,42 @@ class Face:
 
 
 FACES = (
-    Face("Raona Serif", "source-serif-4", "source-serif-4-{subset}-opsz-normal", "normal", "400 700",
-         {"opsz": 16, "wght": (400, 700)}, preload=True),
-    Face("Raona Serif", "source-serif-4", "source-serif-4-{subset}-opsz-italic", "italic", "400", {"opsz": 16, "wght": 400}),
-    Face("Raona Display", "source-serif-4", "source-serif-4-{subset}-opsz-normal", "normal", "600",
-         {"opsz": 48, "wght": 560}, headings_only=True),
-    Face("Raona Sans", "source-sans-3", "source-sans-3-{subset}-wght-normal", "normal", "400 700", {"wght": (400, 700)},
-         preload=True),
-)  # fmt: skip
+    Face(
+        "Raona Serif",
+        "source-serif-4",
+        "source-serif-4-{subset}-opsz-normal",
+        "normal",
+        "400 700",
+        {"opsz": 16, "wght": (400, 700)},
+        preload=True,
+    ),
+    Face(
+        "Raona Serif",
+        "source-serif-4",
+        "source-serif-4-{subset}-opsz-italic",
+        "italic",
+        "400",
+        {"opsz": 16, "wght": 400},
+    ),
+    Face(
+        "Raona Display",
+        "source-serif-4",
+        "source-serif-4-{subset}-opsz-normal",
+        "normal",
+        "600",
+        {"opsz": 48, "wght": 560},
+        headings_only=True,
+    ),
+    Face(
+        "Raona Sans",
+        "source-sans-3",
+        "source-sans-3-{subset}-wght-normal",
+        "normal",
+        "400 700",
+        {"wght": (400, 700)},
+        preload=True,
+    ),
+)
 
 
 @dataclass
@@ -70,7 +98,9 @@ class Cut:
     preload: bool
 
 
-def cut_fonts(characters: set[str], headings: set[str], math: set[str], out: Path, node_modules: Path, cache: Path) -> list[Cut]:
+def cut_fonts(
+    characters: set[str], headings: set[str], math: set[str], out: Path, node_modules: Path, cache: Path
+) -> list[Cut]:
     """Write the fonts into `out`. Characters that no source has fall back to the reader's own fonts."""
     cuts: list[Cut] = []
     uncovered: set[int] = set()
@@ -78,7 +108,11 @@ def cut_fonts(characters: set[str], headings: set[str], math: set[str], out: Pat
         wanted = (headings | set("0123456789")) if face.headings_only else characters | set(BASE)
         codes = {ord(character) for character in wanted}
         for subset in SUBSETS:
-            file = node_modules / f"@fontsource-variable/{face.package}/files" / (face.stem.format(subset=subset) + ".woff2")
+            file = (
+                node_modules
+                / f"@fontsource-variable/{face.package}/files"
+                / (face.stem.format(subset=subset) + ".woff2")
+            )
             if not file.is_file():
                 raise BuildError(f"The font {file.name} is missing.", "Install the npm packages: `npm ci`.", path=file)
             source = file.read_bytes()
@@ -103,13 +137,15 @@ def _math_font() -> Path:
     places = list(spec.submodule_search_locations or []) if spec else []
     file = Path(places[0], "fonts", "STIXTwoMath-Regular.ttf") if places else None
     if file is None or not file.is_file():
-        raise BuildError("The mathematics font is missing.", "Install the build's packages; ziamath carries STIX Two Math.")
+        raise BuildError(
+            "The mathematics font is missing.", "Install the build's packages; ziamath carries STIX Two Math."
+        )
     return file
 
 
 def _coverage(data: bytes) -> set[int]:
     with TTFont(io.BytesIO(data), lazy=True) as font:
-        return set(font.getBestCmap())
+        return set(font.getBestCmap() or ())
 
 
 def _cached(cache: Path, source: bytes, codes: set[int], face: Face, make) -> bytes:
@@ -133,13 +169,13 @@ def _cut(source: bytes, codes: set[int], face: Face, *, math: bool = False) -> b
             if table.isUnicode() and TYPOGRAPHIC in table.cmap:
                 table.cmap[APOSTROPHE] = table.cmap[TYPOGRAPHIC]
     options = Options()
-    options.flavor = "woff2"
     options.hinting = False
     options.name_IDs = [0, 1, 2, 3, 4, 5, 6, 13, 14]
     options.layout_features = (
-        ["ssty", "math", "dtls", "flac", "rtlm", "ccmp"] if math else
-        ["kern", "liga", "ccmp", "locl", "mark", "mkmk", "tnum", "lnum", "pnum", "onum", "calt", "sups"]
-    )  # fmt: skip
+        ["ssty", "math", "dtls", "flac", "rtlm", "ccmp"]
+        if math
+        else ["kern", "liga", "ccmp", "locl", "mark", "mkmk", "tnum", "lnum", "pnum", "onum", "calt", "sups"]
+    )
     subsetter = Subsetter(options)
     subsetter.populate(unicodes=codes)
     subsetter.subset(font)
@@ -154,11 +190,12 @@ def _cut(source: bytes, codes: set[int], face: Face, *, math: bool = False) -> b
 
 def _rename(font: TTFont, face: Face) -> None:
     plain = face.family.replace(" ", "")
-    for record in font["name"].names:
+    for record in list(font["name"].names):
         if record.nameID in (1, 4):
-            record.string = face.family
+            font["name"].setName(face.family, record.nameID, record.platformID, record.platEncID, record.langID)
         elif record.nameID in (3, 6):
-            record.string = f"{plain}-{face.style}"
+            name = f"{plain}-{face.style}"
+            font["name"].setName(name, record.nameID, record.platformID, record.platEncID, record.langID)
 
 
 def _publish(data: bytes, face: Face, codes: set[int], out: Path) -> Cut:
@@ -187,7 +224,9 @@ def _ranges(codes: Iterable[int]) -> str:
 def _math_codes(characters: set[str]) -> set[int]:
     """The characters of the formulas and the italic forms that browsers take for one-letter identifiers."""
     # The space counts: Chromium takes the MATH table of the first font that has one.
-    codes = {ord(character) for character in characters} | set(range(0x30, 0x3A)) | {0x20, 0x2212, 0x2061, 0x2062, 0x2063}
+    codes = (
+        {ord(character) for character in characters} | set(range(0x30, 0x3A)) | {0x20, 0x2212, 0x2061, 0x2062, 0x2063}
+    )
     for code in list(codes):
         if 0x41 <= code <= 0x5A:
             codes.add(0x1D434 + code - 0x41)
@@ -207,7 +246,7 @@ def _publish_licences(out: Path, node_modules: Path) -> None:
         if file.is_file():
             texts.append(f"{package}\n\n{file.read_text(encoding='utf-8').strip()}\n")
     texts.append(
-        "STIX Two Math\n\nCopyright 2001-2021 The STIX Fonts Project Authors, with Reserved Font Name \"TM Math\".\n"
+        'STIX Two Math\n\nCopyright 2001-2021 The STIX Fonts Project Authors, with Reserved Font Name "TM Math".\n'
         "SIL Open Font License, Version 1.1, as above.\n"
-    )  # fmt: skip
+    )
     (out / "fonts-LICENSE.txt").write_text("\n\n".join(texts), encoding="utf-8")

@@ -17,6 +17,7 @@ from builder.dialect import Rendered, fill, placeholder
 from builder.errors import BuildError
 from builder.figures import Figure
 
+EVIDENCE = "evidencia"
 CSP = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:; connect-src 'self'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'"
@@ -78,10 +79,15 @@ class Pages:
         )
 
     def plain(self, page: Page, rendered: Rendered) -> str:
-        records = [] if page.slug != "evidencia" else [
-            {"widget": self.site.widgets[name], "record": {**figure.record, "backend_name": backend_name(figure.record)}, "pages": self.site.widget_pages.get(name, [])}
+        records = [
+            {
+                "widget": self.site.widgets[name],
+                "record": {**figure.record, "backend_name": backend_name(figure.record)},
+                "pages": self.site.widget_pages.get(name, []),
+            }
             for name, figure in self.site.figures.items()
-        ]  # fmt: skip
+            if page.slug == EVIDENCE
+        ]
         return self._page("page.html", page, rendered, records=records, is_lesson=False)
 
     def home(self, page: Page, rendered: Rendered, outlines: dict[str, Rendered]) -> str:
@@ -98,9 +104,15 @@ class Pages:
         page = Page(Path(), f"widget/{name}", labels["title"], summary=labels["question"])
         html = self._widget(name, root="../../", presets={}, instance=name, caption="", heading=1)
         return self._render(
-            "widget-page.html", page, "../../", widgets=[name], widget_html=Markup(html), is_lesson=False,
-            lessons=self.site.widget_pages.get(name, []), width="wide",
-        )  # fmt: skip
+            "widget-page.html",
+            page,
+            "../../",
+            widgets=[name],
+            widget_html=Markup(html),
+            is_lesson=False,
+            lessons=self.site.widget_pages.get(name, []),
+            width="wide",
+        )
 
     def _page(self, template: str, page: Page, rendered: Rendered, **more: Any) -> str:
         root = "" if page.is_home else "../"
@@ -131,7 +143,9 @@ class Pages:
             "root": root,
             "home": root or "./",
             "course": self.site.course,
-            "navigation": [item for item in [*self.site.course.pages, self.site.course.glossary] if item and not item.is_home],
+            "navigation": [
+                item for item in [*self.site.course.pages, self.site.course.glossary] if item and not item.is_home
+            ],
             "csp": CSP,
             "style": placeholder("style", root),
             "preloads": Markup(placeholder("preloads", root)),
@@ -144,7 +158,9 @@ class Pages:
         try:
             return self.jinja.get_template(template).render(context)
         except jinja2.UndefinedError as error:
-            raise BuildError(f"theme/{template}: {error}.", "A template names what the build does not give it.") from None
+            raise BuildError(
+                f"theme/{template}: {error}.", "A template names what the build does not give it."
+            ) from None
         except jinja2.TemplateError as error:
             where = f"{getattr(error, 'name', None) or template}:{getattr(error, 'lineno', None) or '?'}"
             raise BuildError(f"theme/{where}: {error}.", "Mend the template.") from None
@@ -158,7 +174,9 @@ class Pages:
         def widget(key: str) -> str:
             use = rendered.widgets[int(key)]
             caption = self._filled(use.caption, page, rendered, root)
-            return self._widget(use.id, root=root, presets=use.presets, instance=use.instance, caption=caption, heading=3)
+            return self._widget(
+                use.id, root=root, presets=use.presets, instance=use.instance, caption=caption, heading=3
+            )
 
         return fill(html, "widget", widget)
 
@@ -188,7 +206,8 @@ class Pages:
             return self.jinja.get_template("widget.html").render(context)
         except jinja2.UndefinedError as error:
             raise BuildError(
-                f"theme/widget.html, for the widget {name}: {error}.", "Check the widget's labels.toml and the template."
+                f"theme/widget.html, for the widget {name}: {error}.",
+                "Check the widget's labels.toml and the template.",
             ) from None
 
     def _figure(self, name: str, labels: dict[str, Any], figure: Figure) -> dict[str, Any]:
@@ -227,7 +246,9 @@ def alternative(labels: dict[str, Any], number: int) -> str:
         return "Gràfic de l'execució enregistrada. Els valors són a la taula que segueix."
     panel = panels[number]
     names = ", ".join(f"«{labels['series'][name]['label']}»" for name in panel["series"])
-    return f"Gràfic de l'execució enregistrada. {panel['title']}. Corbes: {names}. Els valors són a la taula que segueix."
+    return (
+        f"Gràfic de l'execució enregistrada. {panel['title']}. Corbes: {names}. Els valors són a la taula que segueix."
+    )
 
 
 def code_blocks(labels: dict[str, Any], root: Path, path: Path) -> list[dict[str, Any]]:
@@ -237,10 +258,15 @@ def code_blocks(labels: dict[str, Any], root: Path, path: Path) -> list[dict[str
         try:
             text = source.excerpt(block["object"], root)
         except source.MissingExcerpt as error:
-            raise BuildError(f"missing excerpt {block['object']!r}: {error}.", "Mend `object` in its [[code]].",
-                             path=path) from None  # fmt: skip
+            raise BuildError(
+                f"missing excerpt {block['object']!r}: {error}.", "Mend `object` in its [[code]].", path=path
+            ) from None
         blocks.append(
-            {"title": block["title"], "html": Markup(source.highlighted(text)), "reference": bool(block.get("reference"))}
+            {
+                "title": block["title"],
+                "html": Markup(source.highlighted(text)),
+                "reference": bool(block.get("reference")),
+            }
         )
     return blocks
 
@@ -293,7 +319,8 @@ ICONS = {
 
 
 def icon(name: str) -> str:
-    return f'<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false">{ICONS[name]}</svg>'
+    size = 'viewBox="0 0 16 16" width="16" height="16"'
+    return f'<svg class="icon" {size} aria-hidden="true" focusable="false">{ICONS[name]}</svg>'
 
 
 def _number(value: Any, format: str = "number", digits: int | None = None) -> str:

@@ -101,11 +101,13 @@ def _question(page: PageRenderer, element: str, number: int, question: Question)
         )
     preamble = page.blocks("\n".join(question.preamble), question.line + 1) if any(question.preamble) else ""
     hint = '<p class="question-hint">Pot haver-hi més d\'una resposta bona.</p>' if several else ""
+    title = page.inline(question.title, question.line)
     return (
         f'<fieldset class="question" data-question="{key}" id="{element}">'
-        f'<legend><span class="question-number">{number}.</span> {page.inline(question.title, question.line)}</legend>\n'
+        f'<legend><span class="question-number">{number}.</span> {title}</legend>\n'
         f'{preamble}{hint}<ol class="answers">\n{"".join(options)}</ol>\n'
-        '<div class="question-foot js-only"><button type="button" class="button" data-check>Comprova la resposta</button></div>\n'
+        '<div class="question-foot js-only">'
+        '<button type="button" class="button" data-check>Comprova la resposta</button></div>\n'
         '<div class="feedback js-only" data-feedback role="status"></div>\n'
         f'<details class="solution"><summary>Respostes explicades</summary><ol>\n{"".join(solutions)}</ol></details>'
         "</fieldset>\n"
@@ -114,10 +116,15 @@ def _question(page: PageRenderer, element: str, number: int, question: Question)
 
 def _check(page: PageRenderer, question: Question) -> None:
     if len(question.options) < 2:
-        page.problem(f"the question «{question.title}» has fewer than two answers.", "Write them as `- [ ]` and `- [x]`.",
-                     question.line)  # fmt: skip
+        page.problem(
+            f"the question «{question.title}» has fewer than two answers.",
+            "Write them as `- [ ]` and `- [x]`.",
+            question.line,
+        )
     elif not any(option.right for option in question.options):
         page.problem(f"the question «{question.title}» has no right answer.", "Mark it with `- [x]`.", question.line)
     for option in question.options:
         if not option.explanation.strip():
-            page.problem("an answer without an explanation.", "Add it under the answer, indented, after `>`.", option.line)
+            page.problem(
+                "an answer without an explanation.", "Add it under the answer, indented, after `>`.", option.line
+            )

@@ -16,6 +16,7 @@ from typing import Any
 
 from builder import content as reading
 from builder.assets import Bundle, bundle_scripts, bundle_style, render_formulas
+from builder.characters import characters_of
 from builder.check import check_output
 from builder.content import Course, Page
 from builder.dialect import Rendered, fill
@@ -23,7 +24,6 @@ from builder.errors import BuildError, Problems, relative
 from builder.figures import NativeRecorder, Recorder, reference_figure
 from builder.fonts import cut_fonts
 from builder.pages import Pages, Site, code_blocks
-from builder.characters import characters_of
 
 ROOT = Path(__file__).resolve().parent.parent
 BACKEND = "numpy"
@@ -71,7 +71,8 @@ def build(
     course = reading.read_course(sources.course, sources.content, problems)
     widgets = _widgets(sources)
     rendered, site = _read(course, widgets, sources, problems)
-    say(f"Read {len(course.lessons)} lessons, {len(course.pages)} pages, {len(site.terms)} glossary terms, {len(widgets)} widgets")
+    counts = f"{len(course.lessons)} lessons, {len(course.pages)} pages, {len(site.terms)} glossary terms"
+    say(f"Read {counts}, {len(widgets)} widgets")
 
     out.parent.mkdir(parents=True, exist_ok=True)
     with _workshop(out) as folder:
@@ -105,7 +106,8 @@ def _check_target(out: Path) -> None:
         raise BuildError(f"{relative(out)} is a file.", "Give --out a folder.")
     if out.is_dir() and any(out.iterdir()) and not (out / "assets").is_dir():
         raise BuildError(
-            f"{relative(out)} holds files that are not a built site.", "Give --out an empty or new folder, or delete it."
+            f"{relative(out)} holds files that are not a built site.",
+            "Give --out an empty or new folder, or delete it.",
         )
 
 
@@ -246,7 +248,8 @@ def _finish(html: dict[str, str], site: Site, sources: Sources, cache: Path, ass
             text,
             "preloads",
             lambda root: "\n".join(
-                f'<link rel="preload" href="{root}assets/{font}" as="font" type="font/woff2" crossorigin>' for font in early
+                f'<link rel="preload" href="{root}assets/{font}" as="font" type="font/woff2" crossorigin>'
+                for font in early
             ),
         )
         html[name] = text
