@@ -17,6 +17,8 @@ const common = {
   charset: "utf8",
   legalComments: "none",
   logLevel: "silent",
+  // File names carry a hash of the sources' paths too: keep them below the root even if node_modules is a link.
+  preserveSymlinks: true,
   entryNames: "[name]-[hash]",
   chunkNames: "[name]-[hash]",
   target: ["es2022", "chrome111", "firefox115", "safari16.4"],
