@@ -213,10 +213,16 @@ def test_python_in_the_worker_is_under_the_pages_policy(shared_page: Page, serve
 # ---------------------------------------------------------------- loading
 
 
-def test_widget_trains_with_the_network_cut(context, serve, site):
-    served = serve(site)
+def test_widget_trains_with_the_network_cut_once_loading_has_told_its_bytes(context, serve, site):
+    served = serve(site, "/curs/ia/")
     page = open_page(context, served.url)
     page.evaluate("engine.create().load()")
+    stages = [entry["stage"] for entry in page.evaluate("engine.log") if entry.get("stage")]
+    assert list(dict.fromkeys(stage["stage"] for stage in stages)) == ["fetch", "boot", "packages", "course"]
+    loaded = [stage["loadedBytes"] for stage in stages]
+    assert loaded == sorted(loaded)
+    assert len(set(loaded)) > 8, "the counter moves within a file"
+    assert loaded[-1] == stages[-1]["totalBytes"] > 10_000_000
     assert set(runtime_hits(served).values()) == {1}
     requests: list[str] = []
     context.on("request", lambda request: requests.append(request.url))
@@ -238,31 +244,15 @@ def test_second_visit_fetches_nothing_of_the_runtime(chromium, chromium_options,
             assert set(runtime_hits(served).values()) == {1}
 
 
-def test_progress_is_told_in_bytes_by_stage(context, serve, site):
-    page = open_page(context, serve(site, "/curs/ia/").url)
-    page.evaluate("engine.create().load()")
-    stages = [entry["stage"] for entry in page.evaluate("engine.log") if entry.get("stage")]
-    assert list(dict.fromkeys(stage["stage"] for stage in stages)) == ["fetch", "boot", "packages", "course"]
-    loaded = [stage["loadedBytes"] for stage in stages]
-    assert loaded == sorted(loaded)
-    assert len(set(loaded)) > 8, "the counter moves within a file"
-    assert loaded[-1] == stages[-1]["totalBytes"] > 10_000_000
-
-
-def test_loads_with_wrong_content_types_on_an_origin_that_is_not_secure(context, serve, site, lan_address):
+def test_loads_with_wrong_content_types_and_no_cache_on_an_origin_that_is_not_secure(context, serve, site, lan_address):
     plain = dict.fromkeys((".wasm", ".whl", ".zip", ".json", ".mjs"), "text/plain")
-    page = open_page(context, serve(site, host=lan_address, types=plain).url)
+    no_cache = {"Cache-Control": "no-store"}
+    page = open_page(context, serve(site, host=lan_address, types=plain, headers=no_cache).url)
     assert page.evaluate("isSecureContext") is False
     page.evaluate("void engine.create()")
     run(page, "plain", {"steps": 4})
     wait_for(page, "plain", "done")
     assert page.evaluate("engine.openStorage('prova').then((s) => s.persistent)")
-
-
-def test_loads_where_nothing_may_be_cached(context, serve, site):
-    page = open_page(context, serve(site, headers={"Cache-Control": "no-store"}).url)
-    page.evaluate("engine.create().load()")
-    assert status(page) == "ready"
 
 
 def failed_load(page: Page, options: str = "{}") -> str:
@@ -273,13 +263,10 @@ def failed_load(page: Page, options: str = "{}") -> str:
 
 
 @pytest.mark.parametrize("name", ["pyodide.asm.wasm", "python_stdlib.zip", "pyodide.js", "pyodide-lock.json"])
-def test_missing_file_is_named_and_loading_again_works(context, serve, site, name):
+def test_missing_file_is_named(context, serve, site, name):
     page = open_page(context, serve(site).url)
     page.route(f"**/{name}", lambda route: route.fulfill(status=404))
     assert name in failed_load(page)
-    page.unroute(f"**/{name}")
-    page.evaluate("runtime.load()")
-    assert status(page) == "ready"
 
 
 def test_damaged_file_is_named(context, serve, site):
@@ -358,6 +345,29 @@ def test_worker_that_died_in_a_hidden_tab_is_noticed_when_it_comes_back(context,
     wait_for_points(page, "victim", 2)
     page.evaluate("runtime.worker.terminate(); dispatchEvent(new PageTransitionEvent('pageshow'))")
     wait_for(page, "victim", "error")
+
+
+def test_run_goes_on_when_the_page_comes_back_from_the_back_forward_cache(chromium, chromium_options, serve, site):
+    allowed = {**chromium_options, "ignore_default_args": ["--disable-back-forward-cache"]}
+    browser = chromium.browser_type.launch(**allowed)
+    page = browser.new_page()
+    page.set_default_timeout(MINUTES_2)
+    url = serve(site).url
+    page.goto(url)
+    page.wait_for_function("() => globalThis.engineReady")
+    page.evaluate("engine.create().load()")
+    page.evaluate("addEventListener('pageshow', (event) => { globalThis.persisted = event.persisted; })")
+    run(page, "away", {"steps": 100000})
+    wait_for_points(page, "away", 2)
+    page.goto(url + "?elsewhere")
+    page.evaluate("history.back()")
+    page.wait_for_function("() => globalThis.persisted !== undefined")
+    assert page.evaluate("persisted") is True
+    before = page.evaluate("runs.away.events.length")
+    wait_for_points(page, "away", before + 20)
+    found = page.evaluate("({ events: runs.away.events.filter((event) => event.series === 'direct') })")
+    assert points(found) == list(range(len(found["events"])))
+    browser.close()
 
 
 def test_idle_worker_is_ended_and_comes_back_by_itself(context, serve, site):

@@ -1,16 +1,7 @@
 /** What the engine says to the reader. */
 
-const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1).replace(".", ",");
-
 export const STRINGS = {
   // Loading
-  stages: {
-    fetch: "S'està baixant Python",
-    boot: "S'està engegant Python",
-    packages: "S'està carregant NumPy",
-    course: "S'està carregant el codi del curs",
-  },
-  amount: (loaded: number, total: number) => `${megabytes(loaded)} de ${megabytes(total)} MB`,
   openedFromDisk:
     "La pàgina s'ha obert directament com a fitxer i així el navegador no deixa executar res. Obre-la des d'un servidor web.",
   tooOld: "Aquest navegador no pot executar els experiments. Actualitza'l o prova'n un altre.",
