@@ -51,13 +51,14 @@ class Recorder(Protocol):
 class NativeRecorder:
     """Runs and draws by the same functions as the command line and the notebooks."""
 
-    def __init__(self, root: Path, backend: str):
-        self.root, self.backend = root, backend
+    def __init__(self, root: Path, backend: str, cache: Path):
+        self.root, self.backend, self.cache = root, backend, cache
 
     def run(self, widget: str) -> dict[str, Any]:
         from widgets._runtime.native import run_to_end
+        from widgets._runtime.store import FileStore
 
-        return run_to_end(widget, {}, backend=self.backend)
+        return run_to_end(widget, {}, backend=self.backend, store=FileStore(self.cache / "checkpoints"))
 
     def draw(self, widget: str, record: dict[str, Any], *, dark: bool) -> list[bytes]:
         from widgets._runtime.figure import draw, svg

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from builder import source
 from builder.content import Course, Page, Term, fold
 from builder.dialect import Rendered, fill, placeholder
-from builder.errors import BuildError
+from builder.errors import BuildError, Problems
 from builder.figures import Figure
 
 EVIDENCE = "evidencia"
@@ -52,6 +52,7 @@ class Pages:
 
     def __init__(self, site: Site, theme: Path):
         self.site = site
+        self.palette = json.loads((theme / "palette.json").read_text(encoding="utf-8"))
         self.jinja = jinja2.Environment(
             loader=jinja2.FileSystemLoader(theme),
             autoescape=True,
@@ -147,6 +148,7 @@ class Pages:
                 item for item in [*self.site.course.pages, self.site.course.glossary] if item and not item.is_home
             ],
             "csp": CSP,
+            "palette": self.palette,
             "style": placeholder("style", root),
             "preloads": Markup(placeholder("preloads", root)),
             "scripts": {name: root + url for name, url in self.site.scripts.items()},
@@ -251,23 +253,19 @@ def alternative(labels: dict[str, Any], number: int) -> str:
     )
 
 
-def code_blocks(labels: dict[str, Any], root: Path, path: Path) -> list[dict[str, Any]]:
-    """The highlighted sources that `[[code]]` in a widget's labels name."""
+def code_blocks(labels: dict[str, Any], root: Path, path: Path, problems: Problems) -> list[dict[str, Any]]:
+    """The highlighted sources that `[[code]]` in a widget's labels (the file `path`) name."""
     blocks = []
     for block in labels.get("code", []):
+        name = block["object"]
         try:
-            text = source.excerpt(block["object"], root)
+            html = source.highlighted(source.excerpt(name, root))
         except source.MissingExcerpt as error:
-            raise BuildError(
-                f"missing excerpt {block['object']!r}: {error}.", "Mend `object` in its [[code]].", path=path
-            ) from None
-        blocks.append(
-            {
-                "title": block["title"],
-                "html": Markup(source.highlighted(text)),
-                "reference": bool(block.get("reference")),
-            }
-        )
+            lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+            line = next((number for number, text in enumerate(lines, 1) if f'"{name}"' in text), None)
+            problems.add(f"missing excerpt {name!r}: {error}.", "Mend `object` in its [[code]].", path=path, line=line)
+            continue
+        blocks.append({"title": block["title"], "html": Markup(html), "reference": bool(block.get("reference"))})
     return blocks
 
 

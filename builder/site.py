@@ -146,6 +146,15 @@ def _read(
     answers = render_formulas([formula for _, formula in formulas], problems, ROOT)
     for (slug, _), answer in zip(formulas, answers, strict=True):
         mathml.setdefault(slug, []).append(answer)
+    listings = {
+        name: code_blocks(
+            description["labels"],
+            sources.code,
+            sources.code / "widgets" / name.replace("-", "_") / "labels.toml",
+            problems,
+        )
+        for name, description in widgets.items()
+    }
     problems.stop_if_any()
     used: dict[str, list[Page]] = {}
     for lesson in course.lessons:
@@ -158,6 +167,7 @@ def _read(
         strings=_strings(),
         widgets=widgets,
         widget_pages=used,
+        code_blocks=listings,
         mathml=mathml,
         terms=terms,
         term_index=index,
@@ -180,10 +190,9 @@ def _scripts(sources: Sources, widgets: Mapping[str, Any], assets: Path) -> Bund
 
 
 def _figures(site: Site, sources: Sources, cache: Path, assets: Path, say: Say) -> None:
-    recorder = sources.recorder or NativeRecorder(ROOT, BACKEND)
+    recorder = sources.recorder or NativeRecorder(ROOT, BACKEND, cache)
     for name, description in site.widgets.items():
         labels = description["labels"]
-        site.code_blocks[name] = code_blocks(labels, sources.code, sources.code / "widgets" / name / "labels.toml")
         figure = reference_figure(name, recorder, cache, say, labels.get("title", ""))
         site.figures[name] = figure
         site.figure_urls[name] = [

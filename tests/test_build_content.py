@@ -146,6 +146,16 @@ def test_no_widgets_is_an_error(tmp_path):
         _widgets(sources(folder, widgets={}))
 
 
+def test_a_missing_listing_of_a_widget_is_named_with_its_line(tmp_path):
+    widgets = _widgets(sources(tmp_path))
+    changed = {**widgets["cot"]["labels"], "code": [{"object": "minigpt.model:forward", "title": "x"}]}
+    given = sources(write_course(tmp_path), widgets={"cot": {**widgets["cot"], "labels": changed}})
+    problems = Problems()
+    course = reading.read_course(given.course, given.content, problems)
+    with pytest.raises(BuildError, match=r"labels\.toml: missing excerpt 'minigpt\.model:forward'.*Mend `object`"):
+        _read(course, given.widgets, given, problems)
+
+
 def test_a_link_to_a_widget_without_page_dangles(tmp_path):
     message = problems_of(write_course(tmp_path, home=HOME.replace("(primera)", "(widget/none)")))
     assert "there is no page 'widget/none'" in message

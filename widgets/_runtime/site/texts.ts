@@ -22,7 +22,6 @@ export const texts = {
     exported: "S'ha desat el fitxer amb el teu progrés.",
     imported: (count: number) => (count === 1 ? "S'ha recuperat una entrada del teu progrés." : `S'han recuperat ${count} entrades del teu progrés.`),
     failed: (reason: string) => `No s'ha pogut importar el fitxer. ${reason}`,
-    unwritten: "El navegador no ha deixat desar el teu progrés. Mentre no tanquis la pàgina, continua aquí.",
     file: (course: string) => `${course}-progres.json`,
   },
 } as const;
