@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from builder.errors import BuildError
+from builder.fonts import drawing_font
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,9 @@ class Figure:
 
     record: dict[str, Any]
     panels: list[Drawing]
+
+
+FONT_SCALE, TICK_POINTS = 1.22, 10.5
 
 
 class Recorder(Protocol):
@@ -66,7 +70,8 @@ class NativeRecorder:
 
         found = find(widget)
         alone = [replace(found, labels={**found.labels, "panels": [panel]}) for panel in found.labels["panels"]]
-        return [svg(draw(one, record, dark=dark)) for one in alone]
+        font = drawing_font(self.root / "node_modules", self.cache)
+        return [svg(_typeset(draw(one, record, dark=dark), font)) for one in alone]
 
     def run_sources(self, widget: str) -> list[Path]:
         folder = self.root / "widgets" / widget.replace("-", "_")
@@ -76,7 +81,21 @@ class NativeRecorder:
         ]
 
     def draw_sources(self, widget: str) -> list[Path]:
-        return [*self.run_sources(widget), self.root / "theme/palette.json"]
+        return [*self.run_sources(widget), self.root / "theme/palette.json", Path(__file__)]
+
+
+def _typeset(figure: Any, font: Path) -> Any:
+    """The figure in the page's typeface, a little larger since that one draws smaller than matplotlib's."""
+    from matplotlib import font_manager, text
+
+    font_manager.fontManager.addfont(font)
+    family = [font_manager.FontProperties(fname=font).get_name(), "DejaVu Sans"]
+    for label in figure.findobj(text.Text):
+        label.set_fontfamily(family)
+        label.set_fontsize(label.get_fontsize() * FONT_SCALE)
+    for axes in figure.axes:
+        axes.tick_params(labelfontfamily=family[0], labelsize=TICK_POINTS)
+    return figure
 
 
 def reference_figure(

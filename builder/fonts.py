@@ -132,6 +132,23 @@ def cut_fonts(
     return cuts
 
 
+def drawing_font(node_modules: Path, cache: Path) -> Path:
+    """The interface's font as a TrueType file for matplotlib, so that recorded figures look like the page around them."""
+    file = node_modules / "@fontsource-variable/source-sans-3/files/source-sans-3-latin-wght-normal.woff2"
+    if not file.is_file():
+        raise BuildError(f"The font {file.name} is missing.", "Install the npm packages: `npm ci`.", path=file)
+    source = file.read_bytes()
+    codes = _coverage(source)
+    face = Face("Raona Sans", "source-sans-3", "drawing", axes={"wght": 400})
+    data = _cached(cache, source, codes, face, lambda: _cut(source, codes, face, flavor=None))
+    path = cache / "fonts" / f"raona-sans-{hashlib.sha256(data).hexdigest()[:16]}.ttf"
+    if not path.is_file():
+        partial = path.with_suffix(".part")
+        partial.write_bytes(data)
+        partial.replace(path)
+    return path
+
+
 def _math_font() -> Path:
     spec = importlib.util.find_spec("ziamath")
     places = list(spec.submodule_search_locations or []) if spec else []
@@ -162,7 +179,7 @@ def _cached(cache: Path, source: bytes, codes: set[int], face: Face, make) -> by
 _SELF = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
-def _cut(source: bytes, codes: set[int], face: Face, *, math: bool = False) -> bytes:
+def _cut(source: bytes, codes: set[int], face: Face, *, math: bool = False, flavor: str | None = "woff2") -> bytes:
     font = TTFont(io.BytesIO(source), recalcTimestamp=False)
     if not math:
         for table in font["cmap"].tables:
@@ -182,7 +199,7 @@ def _cut(source: bytes, codes: set[int], face: Face, *, math: bool = False) -> b
     if face.axes:
         font = instancer.instantiateVariableFont(font, face.axes, inplace=True, updateFontNames=False)
     _rename(font, face)
-    font.flavor = "woff2"
+    font.flavor = flavor
     buffer = io.BytesIO()
     font.save(buffer, reorderTables=None)
     return buffer.getvalue()
