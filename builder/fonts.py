@@ -133,7 +133,7 @@ def cut_fonts(
 
 
 def drawing_font(node_modules: Path, cache: Path) -> Path:
-    """The interface's font as a TrueType file for matplotlib, so that recorded figures look like the page around them."""
+    """The interface's font as a TrueType file for matplotlib, so that recorded figures look like the page."""
     file = node_modules / "@fontsource-variable/source-sans-3/files/source-sans-3-latin-wght-normal.woff2"
     if not file.is_file():
         raise BuildError(f"The font {file.name} is missing.", "Install the npm packages: `npm ci`.", path=file)
