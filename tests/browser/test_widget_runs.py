@@ -114,10 +114,7 @@ def finished(story: Story) -> Page:
     controls.locator('[name="checkpoint"]').select_option("500")
     controls.locator('[name="k"]').fill("9")
     controls.locator('[name="seed"]').fill("1")
-    page.wait_for_function(
-        "value => document.querySelector('[data-readout=vote]').dataset.value === value",
-        arg=story["done"]["readouts"]["vote"][0],
-    )
+    controls.locator(f'[data-readout="vote"][data-value="{story["done"]["readouts"]["vote"][0]}"]').wait_for()
     return page
 
 
@@ -203,12 +200,10 @@ def test_k_and_the_checkpoint_are_read_again_at_once(finished, story):
     controls = section(finished)
     votes = dict(map(tuple, story["done"]["series"]["plurality"]))
     controls.locator('[name="k"]').fill("3")
-    finished.wait_for_function(
-        "value => Number(document.querySelector('[data-readout=vote]').dataset.value) === value", arg=votes[3]
-    )
+    controls.locator(f'[data-readout="vote"][data-value="{votes[3]:g}"]').wait_for()
     assert "k = 3" in (controls.locator('[data-part="explanation"]').text_content() or "")
     controls.locator('[name="checkpoint"]').select_option("1500")
-    finished.wait_for_function("Number(document.querySelector('[data-readout=per-chain]').dataset.value) > 0.9")
+    controls.locator('[data-readout="per-chain"]:is([data-value^="0.9"], [data-value="1"])').wait_for()
     assert finished.locator('section[data-state="done"]').count() == 1
     assert controls.locator("[data-stale]").count() == 0
     assert len(series(finished)["reasoned"]) == 6, "what is not read again stays"

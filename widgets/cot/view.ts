@@ -246,7 +246,7 @@ class SumForm {
     const answer = trace.answer === null ? this.text("malformed") : formatNumber(trace.answer, "integer");
     const title = this.text(trace.model);
     this.traces.append(
-      make("section", { class: "trace", "data-trace": trace.model, "data-correct": String(trace.correct), "aria-label": title },
+      make("div", { class: "trace", role: "group", "data-trace": trace.model, "data-correct": String(trace.correct), "aria-label": title },
         make("p", { class: "trace-head" },
           make("strong", { class: "trace-model" }, title), " ",
           make("span", { class: "trace-answer" }, answer), " ",

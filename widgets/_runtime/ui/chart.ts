@@ -196,7 +196,7 @@ class PanelChart implements Chart {
         }),
         Plot.text([panel.x.label], { frameAnchor: "bottom", dy: 34, lineAnchor: "bottom", text: (text: string) => text }),
         Plot.text([panel.y.label], { frameAnchor: "top-left", dx: -MARGIN_LEFT + 2, dy: -MARGIN_TOP, lineAnchor: "top", textAnchor: "start", text: (text: string) => text }),
-        ...(present.length === 0 ? [Plot.text([strings.chart.empty], { frameAnchor: "middle", text: (text: string) => text, stroke: "var(--surface)", strokeWidth: 8 })] : []),
+        ...(present.length === 0 ? [Plot.text([strings.chart.empty], { frameAnchor: "middle", text: (text: string) => text, fill: "var(--ink-faint)", stroke: "var(--surface)", strokeWidth: 8 })] : []),
         ...this.markerMarks(),
         ...data.previous.flatMap((former) =>
           panel.series.map((name) => this.line(former[name] ?? [], name, { strokeWidth: 1.25, strokeOpacity: 0.3 })),

@@ -1,25 +1,24 @@
 /** One widget of a page: its state, its runs, and what the reader does to it. */
 
-import type { LoadStage, Parameters, RunEvent, RunHandle, RunRecord, RunResult, RunState, Samples, Value } from "../engine/protocol";
+import type { LoadStage, Parameters, Reading, RunEvent, RunHandle, RunRecord, RunResult, RunState, Samples } from "../engine/protocol";
 import type { Runtime } from "../engine/runtime";
 import type { Storage } from "../engine/storage";
 import { Announcer } from "./announcer";
 import type { WidgetDescription } from "./describe";
 import { maybePart, part, setText } from "./dom";
+import { History, type Shown } from "./history";
 import { readLink, writeLink } from "./link";
 import { Notes } from "./notes";
 import { formatNumber } from "./numbers";
 import { Controls, defaults, differing, valueText } from "./parameters";
 import { type Prediction, PredictView } from "./predict";
 import { megabytes, ProgressView } from "./progress";
+import { Rereader } from "./rereader";
 import { ResultsView } from "./results";
-import type { SeriesData } from "./series";
 import { ShareBox } from "./share";
 import { fill, strings, tookText, whenText } from "./text";
 import { type Action, Toolbar } from "./toolbar";
 import type { Cleanup, ViewEvent, ViewModel, WidgetState, WidgetView } from "./view";
-
-const FORMER_RUNS = 4;
 
 interface Site {
   section: HTMLElement;
@@ -41,12 +40,6 @@ interface Attempt {
   before: Shown | null;
 }
 
-/** Results on the page: a run's record, and the parameters under which its samples are read now. */
-interface Shown {
-  run: RunRecord;
-  read: Parameters;
-}
-
 export class Controller implements ViewModel {
   readonly section: HTMLElement;
   readonly widget: WidgetDescription;
@@ -63,6 +56,8 @@ export class Controller implements ViewModel {
   private readonly notes: Notes;
   private readonly sharing: ShareBox;
   private readonly announcer: Announcer;
+  private readonly history: History;
+  private readonly rereader: Rereader;
   private readonly alert: HTMLElement;
   private readonly listeners = new Set<(event: ViewEvent) => void>();
   private readonly cleanups: Cleanup[] = [];
@@ -70,11 +65,7 @@ export class Controller implements ViewModel {
 
   private attempt: Attempt | null = null;
   private shown: Shown | null = null;
-  private former: RunRecord[] = [];
-  private wanted: Parameters | null = null;
-  private rereading = false;
   private readonly ownsLink: boolean;
-  private readonly restored: Promise<void>;
 
   constructor({ section, description, runtime, storage, view, ownsLink }: Site) {
     this.section = section;
@@ -90,6 +81,13 @@ export class Controller implements ViewModel {
     this.notes = new Notes(part(section, "notes"));
     this.sharing = new ShareBox(section);
     this.announcer = new Announcer(part(section, "status"));
+    this.history = new History(description);
+    this.rereader = new Rereader(runtime, description.id, {
+      shown: () => this.shown,
+      tell: (text) => (text === null ? this.notes.clear("reread") : this.notes.set("reread", text)),
+      read: (shown, parameters, reading) => this.onReading(shown, parameters, reading),
+      failed: (message) => this.complain(message),
+    });
     this.alert = part(section, "alert");
     this.toolbar = new Toolbar(section, (action) => this.act(action));
 
@@ -106,7 +104,7 @@ export class Controller implements ViewModel {
     this.controls.write({ ...defaults(description), ...given });
     this.results.marked = this.values();
     this.enter("idle");
-    this.restored = this.restore(given);
+    void this.restore(given);
     this.mount(view);
   }
 
@@ -136,6 +134,15 @@ export class Controller implements ViewModel {
 
   announce(text: string): void {
     this.announcer.say(text);
+  }
+
+  /** A message of the engine's that is no error, e.g. that the browser has no room left. */
+  notice(text: string): void {
+    this.notes.set("engine", text);
+  }
+
+  get active(): boolean {
+    return this.attempt !== null;
   }
 
   // ---------------------------------------------------------------- what the reader does
@@ -179,12 +186,12 @@ export class Controller implements ViewModel {
     };
     this.attempt = attempt;
     this.shown = null;
-    this.wanted = null;
+    this.rereader.cancel();
     this.complain("");
     this.notes.clear("stale", "restored", "stopped", "interrupted", "same-digest", "other-digest", "link", "changed", "undone", "run");
     this.sharing.hide();
     this.results.clear();
-    this.results.previous = this.formerRuns(attempt.before);
+    this.results.previous = this.history.behind(null);
     this.results.show(true);
     this.progress.reset();
     this.closeRecorded();
@@ -311,42 +318,7 @@ export class Controller implements ViewModel {
       });
     } else this.notes.clear("stale");
     const read = { ...shown.run.params, ...this.rereadOnly(values) };
-    if (differing(this.widget, shown.read, read).length > 0) void this.reread(shown, read);
-  }
-
-  private async reread(shown: Shown, parameters: Parameters): Promise<void> {
-    this.wanted = parameters;
-    if (this.rereading) return; // the loop below takes the newest wish
-    if (Object.keys(shown.run.samples).length === 0) {
-      this.notes.set("reread", strings.parameters.unread);
-      return;
-    }
-    this.rereading = true;
-    try {
-      while (this.wanted && this.shown === shown) {
-        const wish = this.wanted;
-        this.wanted = null;
-        if (this.runtime.status !== "ready") {
-          this.notes.set("reread", strings.parameters.rereading);
-          await this.runtime.load();
-        }
-        const reading = await this.runtime.reread(this.widget.id, shown.run.samples, wish);
-        if (this.shown !== shown) break;
-        const changed = this.changedReadouts(reading.readouts);
-        shown.read = wish;
-        // A reading has only the series that change with what is reread.
-        this.results.reading({ ...reading, series: { ...shown.run.series, ...reading.series } });
-        this.results.explain(reading.explanation);
-        this.results.verdict(this.predict.verdict(shown.run.prediction, reading.outcome, reading.readouts));
-        if (changed.length > 0) this.announcer.say(changed.join(" "));
-      }
-      this.notes.clear("reread");
-    } catch (error) {
-      this.notes.clear("reread");
-      this.complain(messageOf(error));
-    } finally {
-      this.rereading = false;
-    }
+    if (differing(this.widget, shown.read, read).length > 0) this.rereader.request(read);
   }
 
   // ---------------------------------------------------------------- what the engine says
@@ -409,15 +381,14 @@ export class Controller implements ViewModel {
     const run: RunRecord = { ...result.run, prediction: attempt.prediction };
     if (Object.keys(run.samples).length === 0) run.samples = attempt.samples;
     void this.storage.saveRun(run).catch(() => undefined); // the run itself is saved; only the bet would be lost
-    const twins = [attempt.before?.run, ...this.former].filter((other) => other !== undefined);
-    const twin = twins.find((other) => isTwin(this.widget, other, run));
+    const twin = this.history.twin(run);
+    this.history.add(run);
     this.display({ run, read: run.params });
     this.progress.finish(tookText(this.progress.elapsed));
     if (twin) {
       if (twin.digest === run.digest) this.notes.set("same-digest", strings.results["same-digest"]);
       else this.notes.set("other-digest", strings.results["other-digest"]);
     }
-    this.former = [run, ...this.former.filter((other) => other.id !== run.id)];
     this.enter("done");
     this.announcer.answer([strings.states.done, twin ? "" : run.explanation].filter(Boolean).join(" "));
     const values = this.values();
@@ -434,6 +405,16 @@ export class Controller implements ViewModel {
     this.results.draw();
     this.enter("idle");
     this.announcer.answer(text);
+  }
+
+  private onReading(shown: Shown, parameters: Parameters, reading: Reading): void {
+    const changed = this.changedReadouts(reading.readouts);
+    shown.read = parameters;
+    // A reading has only the series that change with what is read again.
+    this.results.reading({ ...reading, series: { ...shown.run.series, ...reading.series } });
+    this.results.explain(reading.explanation);
+    this.results.verdict(this.predict.verdict(shown.run.prediction, reading.outcome, reading.readouts));
+    if (changed.length > 0) this.announcer.say(changed.join(" "));
   }
 
   private onError(message: string): void {
@@ -478,23 +459,9 @@ export class Controller implements ViewModel {
     this.results.explain(run.explanation);
     this.results.verdict(this.predict.verdict(run.prediction, run.outcome, run.readouts));
     this.results.provenance(run);
-    this.results.previous = this.formerRuns(shown);
+    this.results.previous = this.history.behind(run);
     this.results.draw();
     this.closeRecorded();
-  }
-
-  /** Runs to draw behind: the newest finished ones that differ from the one shown. */
-  private formerRuns(shown: Shown | null): { seed: number; series: SeriesData }[] {
-    const runs = shown && !this.former.some(({ id }) => id === shown.run.id) ? [shown.run, ...this.former] : this.former;
-    const seen = new Set<string>(this.shown ? [curveKey(this.widget, this.shown.run)] : []);
-    const drawn: { seed: number; series: SeriesData }[] = [];
-    for (const run of runs) {
-      const key = curveKey(this.widget, run);
-      if (seen.has(key) || drawn.length === FORMER_RUNS) continue;
-      seen.add(key);
-      drawn.push({ seed: run.seed, series: run.series });
-    }
-    return drawn;
   }
 
   private async loadChart(): Promise<void> {
@@ -540,7 +507,7 @@ export class Controller implements ViewModel {
     return Object.fromEntries(names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])));
   }
 
-  private seedText(seed: Value | undefined): string {
+  private seedText(seed: Parameters[string] | undefined): string {
     return typeof seed === "number" ? formatNumber(seed, "integer") : "";
   }
 
@@ -566,23 +533,18 @@ export class Controller implements ViewModel {
 
   /** Shows the last finished run again, unless a link or the lesson asks for another one. */
   private async restore(given: Parameters): Promise<void> {
-    const runs = (await this.storage.lastRuns(this.widget.id, FORMER_RUNS + 1)).filter(({ entry }) => entry === "experiment");
+    const newest = await this.history.load(this.storage);
     if (this.attempt || this.shown) return; // the reader was faster
-    this.former = runs.filter(({ state }) => state === "done");
-    const newest = runs[0];
     if (newest?.state === "running") {
       const values = { seed: formatNumber(newest.seed, "integer"), when: whenText(newest.created) };
       this.notes.set("interrupted", fill(strings.results.interrupted, values));
     }
-    const fixed = this.widget.parameters.filter(({ name, rereads }) => !rereads && given[name] !== undefined);
-    const run = this.former.find((candidate) => fixed.every(({ name }) => candidate.params[name] === given[name]));
+    const run = this.history.matching(given);
     if (!run) return;
     const shown = { run, read: run.params };
     this.controls.write({ ...run.params, ...given });
     this.results.marked = this.values();
-    if (run.prediction === undefined || run.prediction === null || isPrediction(run.prediction)) {
-      this.predict.value = run.prediction ?? null;
-    }
+    this.predict.value = isPrediction(run.prediction) ? run.prediction : null;
     this.display(shown);
     const values = { when: whenText(run.created), seed: formatNumber(run.seed, "integer") };
     this.notes.clear("link");
@@ -603,28 +565,8 @@ export class Controller implements ViewModel {
   private emit(event: ViewEvent): void {
     for (const listener of this.listeners) listener(event);
   }
-
-  /** Resolves when the last run has been looked up; for tests. */
-  whenRestored(): Promise<void> {
-    return this.restored;
-  }
 }
 
 function isPrediction(value: unknown): value is string | number {
   return typeof value === "string" || typeof value === "number";
-}
-
-/** The same experiment, so that the same bits are due. */
-function isTwin(widget: WidgetDescription, a: RunRecord, b: RunRecord): boolean {
-  return a.id !== b.id && a.backend === b.backend && a.digest !== null && differing(widget, a.params, b.params).length === 0;
-}
-
-/** What makes a run's curves: the parameters that are not just read again. */
-function curveKey(widget: WidgetDescription, run: RunRecord): string {
-  const names = widget.parameters.filter(({ rereads }) => !rereads).map(({ name }) => name);
-  return JSON.stringify([run.backend, ...names.map((name) => run.params[name])]);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -40,8 +40,12 @@ export function hydrateWidgets(
   }
   if (linked !== null && !linkTaken && controllers.length > 0) refuseLink(linked);
   const stopWatching = watchNear(controllers);
+  const stopListening = runtime.onNotice((message) => {
+    (controllers.find(({ active }) => active) ?? controllers[0])?.notice(message);
+  });
   return () => {
     stopWatching();
+    stopListening();
     for (const controller of controllers) controller.close();
   };
 }
