@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from builder.dialect import Formula
 from builder.errors import BuildError, Problems
 from builder.fonts import Cut
+from builder.rendered import Formula
 
 HERE = Path(__file__).resolve().parent
 NODE_SECONDS = 120

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from builder.dialect import PLACEHOLDER
 from builder.errors import BuildError, Problem
+from builder.rendered import PLACEHOLDER
 
 FETCHED = {
     ("img", "src"),

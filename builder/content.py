@@ -11,9 +11,10 @@ from typing import Any
 
 import yaml
 
-from builder.dialect import Link, PageRenderer, Rendered, slug
+from builder.dialect import PageRenderer, slug
 from builder.errors import BuildError, Problems, expected
 from builder.markup import HEADING_ID
+from builder.rendered import Link, Rendered
 
 KINDS = ("lesson", "page")
 STATUSES = ("ready", "planned")

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,78 +16,16 @@ from urllib.parse import urlsplit
 
 from markdown_it.token import Token
 
-from builder import quiz, source
+from builder import directives, source
 from builder.errors import Problems, expected
-from builder.markup import HEADING_ID, Directive, GrammarError, parser
-
-LEVELS = {"practice": "Pràctica", "research": "Recerca"}
-CALLOUTS = {"pitfall": "Compte", "simplifies": "Què simplifica això", "note": "Nota"}
-REFERENCE_ITEM = re.compile(r"^- \[([\w-]+)\]\s+(.*)$")
-PLACEHOLDER = re.compile("\ue000(\\w+):([^\ue001]*)\ue001")
-
-
-def placeholder(kind: str, key: object) -> str:
-    return f"\ue000{kind}:{key}\ue001"
-
-
-def fill(html: str, kind: str, replacement: Callable[[str], str]) -> str:
-    """Replace the placeholders of one kind by what `replacement` makes of their key."""
-    return PLACEHOLDER.sub(lambda match: replacement(match[2]) if match[1] == kind else match[0], html)
+from builder.markup import HEADING_ID, GrammarError, parser
+from builder.rendered import Formula, Link, Rendered, Section, fill, placeholder
 
 
 def slug(text: str) -> str:
     """ASCII identifier of a Catalan heading: "L·l, què és?" gives "ll-que-es"."""
     plain = unicodedata.normalize("NFKD", text.replace("·", "")).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-") or "seccio"
-
-
-@dataclass(frozen=True)
-class Formula:
-    tex: str
-    display: bool
-    path: Path
-    line: int
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link to check: target page ("" is the home page) and fragment, or a glossary term."""
-
-    target: str
-    fragment: str
-    line: int
-    term: bool = False
-
-
-@dataclass
-class WidgetUse:
-    id: str
-    presets: dict[str, Any]
-    caption: str
-    instance: str
-    line: int
-
-
-@dataclass
-class Section:
-    id: str
-    number: int | None
-    title: str  # HTML
-    html: str = ""
-    has_formulas: bool = False  # a passage with two readings: "sense fórmules" changes it
-
-
-@dataclass
-class Rendered:
-    lead: str = ""
-    sections: list[Section] = field(default_factory=list)
-    ids: dict[str, int] = field(default_factory=dict)  # id -> line
-    links: list[Link] = field(default_factory=list)
-    widgets: list[WidgetUse] = field(default_factory=list)
-    formulas: list[Formula] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
-    references: dict[str, str] = field(default_factory=dict)  # key -> text of a link to it
-    cited: list[tuple[str, int]] = field(default_factory=list)
 
 
 class PageRenderer:
@@ -314,187 +250,7 @@ class PageRenderer:
         return source.highlighted(token.content, token.info.strip()) + "\n"
 
     def directive_rule(self, token: Token) -> str:
-        directive: Directive = token.meta["directive"]
-        line = token.meta["line"]
-        handler = getattr(self, f"_{directive.name.replace('-', '_')}_directive", None)
-        if handler:
-            return handler(directive, line)
-        if directive.name in CALLOUTS:
-            return self._callout(directive, line)
-        known = [name[1:-10].replace("_", "-") for name in dir(self) if name.endswith("_directive")] + list(CALLOUTS)
-        self.problem(f"unknown directive `::: {directive.name}`.", expected(known, directive.name), line)
-        return ""
-
-    def _callout(self, directive: Directive, line: int) -> str:
-        kind = CALLOUTS[directive.name]
-        title = self.inline(directive.title, line) if directive.title else ""
-        head = f'<span class="callout-kind">{kind}</span>' + (f" {title}" if title else "")
-        body = self.blocks(directive.text, line + 1)
-        return (
-            f'<div class="callout callout-{directive.name}" role="note"><p class="callout-title">{head}</p>\n'
-            f"{body}</div>\n"
-        )
-
-    def _dual_directive(self, directive: Directive, line: int) -> str:
-        parts = {"formal": 0, "plain": 0}
-        tokens = self._parse(directive.text, line + 1)
-        html = {}
-        for token in tokens:
-            inner = token.meta.get("directive") if token.type == "directive" else None
-            if inner is None or inner.name not in parts:
-                self.problem(
-                    "text in `:::: dual` outside its two readings.",
-                    "It holds exactly one `::: formal` and one `::: plain`.",
-                    token.meta["line"],
-                )
-                return ""
-            parts[inner.name] += 1
-            self.within.append(inner.name)
-            html[inner.name] = self.blocks(inner.text, token.meta["line"] + 1)
-            self.within.pop()
-        if tokens and any(count != 1 for count in parts.values()):
-            self.problem(
-                f"`:::: dual` has {parts['formal']} formal and {parts['plain']} plain readings.",
-                "It holds exactly one `::: formal` and one `::: plain`.",
-                line,
-            )
-            return ""
-        if not tokens:
-            self.problem("an empty `:::: dual`.", "It holds one `::: formal` and one `::: plain`.", line)
-            return ""
-        self.duals_seen += 1
-        return (
-            f'<div class="dual"><div class="formal">\n{html["formal"]}</div>\n'
-            f'<div class="plain"><p class="dual-label">En paraules</p>\n{html["plain"]}</div></div>\n'
-        )
-
-    def _formal_directive(self, directive: Directive, line: int) -> str:
-        self.problem(
-            f"`::: {directive.name}` outside `:::: dual`.", "Wrap the two readings in `:::: dual` … `::::`.", line
-        )
-        return ""
-
-    _plain_directive = _formal_directive
-
-    def _level_directive(self, directive: Directive, line: int) -> str:
-        level = directive.words[0] if directive.words else ""
-        if level not in LEVELS:
-            self.problem(f"unknown reading level {level!r}.", expected(LEVELS, level), line)
-            return ""
-        if not directive.title:
-            self.problem("a foldable passage without a title.", f'Write `::: level {level} "Title"`.', line)
-        body = self.blocks(directive.text, line + 1)
-        return (
-            f'<details class="level" data-level="{level}"><summary><span class="level-tag">{LEVELS[level]}</span> '
-            f'<span class="level-title">{self.inline(directive.title, line)}</span></summary>\n'
-            f'<div class="level-body">\n{body}</div></details>\n'
-        )
-
-    def _widget_directive(self, directive: Directive, line: int) -> str:
-        name = directive.words[0] if directive.words else ""
-        description = self.widgets.get(name)
-        if description is None:
-            self.problem(f"unknown widget {name!r}.", expected(self.widgets, name), line)
-            return ""
-        presets = self._presets(name, description, directive.options, line)
-        caption = self.blocks(directive.text, line + 1) if directive.text.strip() else ""
-        count = sum(use.id == name for use in self.out.widgets)
-        self.out.widgets.append(WidgetUse(name, presets, caption, f"{name}-{count + 1}", line))
-        return placeholder("widget", len(self.out.widgets) - 1)
-
-    def _presets(self, name: str, description: dict[str, Any], options: dict[str, str], line: int) -> dict[str, Any]:
-        known = {parameter["name"]: parameter for parameter in description["parameters"]}
-        presets: dict[str, Any] = {}
-        for key, text in options.items():
-            if key not in known:
-                self.problem(f"widget {name} has no parameter {key!r}.", expected(known, key), line)
-                continue
-            try:
-                presets[key] = parameter_value(known[key], text)
-            except ValueError as error:
-                self.problem(
-                    f"{name}: {key}={text} is not valid: {error}.", "Mend the value after the widget's name.", line
-                )
-        return presets
-
-    def _excerpt_directive(self, directive: Directive, line: int) -> str:
-        name = directive.words[0] if directive.words else ""
-        try:
-            code = source.excerpt(name, self.code_root)
-        except source.MissingExcerpt as error:
-            self.problem(
-                f"missing excerpt {name!r}: {error}.", "Name what is there: `::: excerpt package.module:object`.", line
-            )
-            return ""
-        caption = self.blocks(directive.text, line + 1) if directive.text.strip() else ""
-        return (
-            f'<figure class="excerpt"><figcaption><code>{escape(name)}</code>{caption}</figcaption>\n'
-            f"{source.highlighted(code)}</figure>\n"
-        )
-
-    def _quiz_directive(self, directive: Directive, line: int) -> str:
-        return quiz.render(self, directive, line)
-
-    def _resources_directive(self, directive: Directive, line: int) -> str:
-        items: list[tuple[str, str, int]] = []
-        for number, text in enumerate(directive.text.split("\n"), line + 1):
-            if match := REFERENCE_ITEM.match(text.strip()):
-                items.append((match[1], match[2], number))
-            elif text.strip() and items and text.startswith((" ", "\t")):
-                key, citation, start = items[-1]
-                items[-1] = (key, f"{citation} {text.strip()}", start)
-            elif text.strip():
-                self.problem(
-                    "a line of `::: resources` that is no reference.", "Write `- [key] Author year, …`.", number
-                )
-        if not items:
-            self.problem("an empty `::: resources`.", "List at least one `- [key] Author year, …`.", line)
-        html = []
-        for key, citation, number in items:
-            self.claim_id(f"ref-{key}", number)
-            self.out.references[key] = citation_label(citation) or key
-            html.append(
-                f'<li id="ref-{key}" data-resource="{key}">'
-                f'<div class="resource-text">{self.inline(citation, number)}</div>'
-                '<label class="resource-mark js-only">'
-                '<input type="checkbox" data-resource-check> Llegit</label></li>\n'
-            )
-        return (
-            '<div class="resources" data-resources>'
-            '<p class="resources-hint js-only">Marca els que hagis llegit. '
-            f"<span data-resource-counter>0 de {len(items)} llegits</span></p>\n"
-            f'<ol class="resource-list">\n{"".join(html)}</ol></div>\n'
-        )
-
-
-def citation_label(citation: str) -> str:
-    """ "Wei, J.; Wang, X.; Zhou, D. (2022). …" gives "Wei et al., 2022": what a link to the reference says."""
-    plain = re.sub(r"[*_]", "", citation)
-    match = re.match(r"^(.*?)[\s,.(]*\b((?:19|20)\d\d)\b", plain)
-    if not match:
-        return ""
-    names = [author.split(",")[0].strip() for author in match[1].split(";")]
-    others = len(names) > 2 or any(re.search(r"\bet al\b", name) for name in names)
-    first = re.sub(r"\s*\bet al\b\.?", "", names[0])
-    authors = f"{first} et al." if others else " i ".join(names)
-    return escape(f"{authors}, {match[2]}", quote=False)
-
-
-def parameter_value(parameter: dict[str, Any], text: str) -> Any:
-    """A preset in the page's units, checked against a parameter of describe(). Raises ValueError, in words."""
-    if parameter["kind"] == "choice":
-        for option in parameter["options"]:
-            if str(option) == text:
-                return option
-        raise ValueError(f"expected one of {', '.join(map(str, parameter['options']))}")
-    try:
-        value = float(text) if parameter["kind"] == "number" else int(text)
-    except ValueError:
-        raise ValueError(f"expected a {'number' if parameter['kind'] == 'number' else 'whole number'}") from None
-    low, high = parameter.get("minimum"), parameter.get("maximum")
-    if (low is not None and value < low) or (high is not None and value > high):
-        raise ValueError(f"expected from {low} to {high}")
-    return value
+        return directives.render(self, token.meta["directive"], token.meta["line"])
 
 
 def _call(name: str):

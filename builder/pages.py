@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 from builder import source
 from builder.content import Course, Page, Term, fold
-from builder.dialect import Rendered, fill, placeholder
 from builder.errors import BuildError, Problems
 from builder.figures import Figure
+from builder.rendered import Rendered, fill, placeholder
 
 EVIDENCE = "evidencia"
 CSP = (

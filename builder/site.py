@@ -19,11 +19,11 @@ from builder.assets import Bundle, bundle_scripts, bundle_style, render_formulas
 from builder.characters import characters_of
 from builder.check import check_output
 from builder.content import Course, Page
-from builder.dialect import Rendered, fill
 from builder.errors import BuildError, Problems, relative
 from builder.figures import NativeRecorder, Recorder, reference_figure
 from builder.fonts import cut_fonts
 from builder.pages import Pages, Site, code_blocks
+from builder.rendered import Rendered, fill
 
 ROOT = Path(__file__).resolve().parent.parent
 BACKEND = "numpy"

@@ -7,7 +7,8 @@ from tiny_course import FIRST, GLOSSARY, HOME, ROOT, SECOND, sources, write_cour
 
 from builder import content as reading
 from builder import site
-from builder.dialect import citation_label, parameter_value, slug
+from builder.dialect import slug
+from builder.directives import citation_label, parameter_value
 from builder.errors import BuildError, Problems
 from builder.site import _read, _widgets
 
