@@ -110,8 +110,9 @@ class Environment:
 
     def install_project(self) -> None:
         """The project itself, editable, built with locked tools: pip fetches nothing unlocked for it."""
-        project, lock = self.root / "pyproject.toml", self.root / "requirements" / "build.txt"
-        current = digest(project, lock)
+        lock, kernel = self.root / "requirements" / "build.txt", self.root / "minigpt" / "kernel"
+        hook = [self.root / "hatch_build.py", kernel / "build.py", kernel / "kernel.c"]
+        current = digest(self.root / "pyproject.toml", lock, *hook)
         if self.stamps["project"] == current:
             return
         self._pip("build tools of requirements/build.txt", "-r", lock)

@@ -1,8 +1,7 @@
 """Self-hosted fonts, cut down to the characters that the course uses; the same bytes at every build.
 
-Text is Source Serif 4, the interface Source Sans 3 (both from Fontsource's npm packages), formulas STIX Two Math (from
-the Python package ziamath). All three have the SIL Open Font License, whose text is published beside them. Since
-"Source" is a reserved name, the cut fonts are called Raona.
+Text is Source Serif 4, the interface Source Sans 3, formulas STIX Two Math, all from Fontsource's npm packages, with the
+SIL Open Font License, which is published beside them. Since "Source" is a reserved name, the cut fonts are called Raona.
 
 In the text fonts the apostrophe key's character (') is drawn as the typographic ’: in Catalan it never means anything
 else, and so texts, labels and generated paragraphs look alike without a rewriting step in three languages.
@@ -11,7 +10,6 @@ else, and so texts, labels and generated paragraphs look alike without a rewriti
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import io
 import json
 from collections.abc import Iterable
@@ -108,14 +106,8 @@ def cut_fonts(
         wanted = (headings | set("0123456789")) if face.headings_only else characters | set(BASE)
         codes = {ord(character) for character in wanted}
         for subset in SUBSETS:
-            file = (
-                node_modules
-                / f"@fontsource-variable/{face.package}/files"
-                / (face.stem.format(subset=subset) + ".woff2")
-            )
-            if not file.is_file():
-                raise BuildError(f"The font {file.name} is missing.", "Install the npm packages: `npm ci`.", path=file)
-            source = file.read_bytes()
+            stem = face.stem.format(subset=subset)
+            source = _source(node_modules / f"@fontsource-variable/{face.package}/files/{stem}.woff2")
             here = _coverage(source) & codes
             codes -= here
             if here:
@@ -123,7 +115,7 @@ def cut_fonts(
                 cuts.append(_publish(data, face, here, out))
         uncovered |= codes
     # Superscripts, arrows and relations that the text fonts lack come from the mathematics font, which follows them.
-    source = _math_font().read_bytes()
+    source = _source(node_modules / "@fontsource/stix-two-math/files/stix-two-math-latin-400-normal.woff2")
     here = (_math_codes(math) | uncovered) & _coverage(source)
     face = Face("Raona Math", "stix-two-math", "stix-two-math")
     data = _cached(cache, source, here, face, lambda: _cut(source, here, face, math=True))
@@ -134,10 +126,7 @@ def cut_fonts(
 
 def drawing_font(node_modules: Path, cache: Path) -> Path:
     """The interface's font as a TrueType file for matplotlib, so that recorded figures look like the page."""
-    file = node_modules / "@fontsource-variable/source-sans-3/files/source-sans-3-latin-wght-normal.woff2"
-    if not file.is_file():
-        raise BuildError(f"The font {file.name} is missing.", "Install the npm packages: `npm ci`.", path=file)
-    source = file.read_bytes()
+    source = _source(node_modules / "@fontsource-variable/source-sans-3/files/source-sans-3-latin-wght-normal.woff2")
     codes = _coverage(source)
     face = Face("Raona Sans", "source-sans-3", "drawing", axes={"wght": 400})
     data = _cached(cache, source, codes, face, lambda: _cut(source, codes, face, flavor=None))
@@ -149,15 +138,10 @@ def drawing_font(node_modules: Path, cache: Path) -> Path:
     return path
 
 
-def _math_font() -> Path:
-    spec = importlib.util.find_spec("ziamath")
-    places = list(spec.submodule_search_locations or []) if spec else []
-    file = Path(places[0], "fonts", "STIXTwoMath-Regular.ttf") if places else None
-    if file is None or not file.is_file():
-        raise BuildError(
-            "The mathematics font is missing.", "Install the build's packages; ziamath carries STIX Two Math."
-        )
-    return file
+def _source(file: Path) -> bytes:
+    if not file.is_file():
+        raise BuildError(f"The font {file.name} is missing.", "Install the npm packages: `npm ci`.", path=file)
+    return file.read_bytes()
 
 
 def _coverage(data: bytes) -> set[int]:
@@ -257,13 +241,9 @@ def _math_codes(characters: set[str]) -> set[int]:
 
 
 def _publish_licences(out: Path, node_modules: Path) -> None:
+    packages = [f"@fontsource-variable/{face.package}" for face in FACES]
     texts = []
-    for package in dict.fromkeys(face.package for face in FACES):
-        file = node_modules / f"@fontsource-variable/{package}/LICENSE"
-        if file.is_file():
-            texts.append(f"{package}\n\n{file.read_text(encoding='utf-8').strip()}\n")
-    texts.append(
-        'STIX Two Math\n\nCopyright 2001-2021 The STIX Fonts Project Authors, with Reserved Font Name "TM Math".\n'
-        "SIL Open Font License, Version 1.1, as above.\n"
-    )
+    for package in dict.fromkeys([*packages, "@fontsource/stix-two-math"]):
+        licence = (node_modules / package / "LICENSE").read_text(encoding="utf-8").strip()
+        texts.append(f"{package.rpartition('/')[2]}\n\n{licence}\n")
     (out / "fonts-LICENSE.txt").write_text("\n\n".join(texts), encoding="utf-8")

@@ -24,9 +24,9 @@ from builder.figures import NativeRecorder, Recorder, reference_figure
 from builder.fonts import cut_fonts
 from builder.pages import Pages, Site, code_blocks
 from builder.rendered import Rendered, fill
+from minigpt.backend import DEFAULT_BACKEND
 
 ROOT = Path(__file__).resolve().parent.parent
-BACKEND = "numpy"
 MODULES = {"main": "widgets/_runtime/site/main.ts", "worker": "widgets/_runtime/engine/worker.ts"}
 CLASSIC = {"boot": "widgets/_runtime/site/boot.ts"}
 
@@ -118,7 +118,7 @@ def _widgets(sources: Sources) -> dict[str, dict[str, Any]]:
         from widgets._runtime.registry import WidgetError, discover
 
         try:
-            found = {name: widget.describe(BACKEND) for name, widget in discover().items()}
+            found = {name: widget.describe(DEFAULT_BACKEND) for name, widget in discover().items()}
         except WidgetError as error:
             raise BuildError(f"{error}.", "See widgets/cot/ for a widget that keeps the contract.") from None
     if not found:
@@ -190,7 +190,7 @@ def _scripts(sources: Sources, widgets: Mapping[str, Any], assets: Path) -> Bund
 
 
 def _figures(site: Site, sources: Sources, cache: Path, assets: Path, say: Say) -> None:
-    recorder = sources.recorder or NativeRecorder(ROOT, BACKEND, cache)
+    recorder = sources.recorder or NativeRecorder(ROOT, DEFAULT_BACKEND, cache)
     for name, description in site.widgets.items():
         labels = description["labels"]
         figure = reference_figure(name, recorder, cache, say, labels.get("title", ""))

@@ -24,6 +24,8 @@ def build_wheel(out: Path, *, root: Path = ROOT) -> Path:
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     name, version = project["name"], project["version"]
     entries = dict(_sources(root))
+    if (root / "minigpt" / "kernel").is_dir():
+        entries.update([_kernel()])
     info = f"{name}-{version}.dist-info"
     entries[f"{info}/METADATA"] = (
         f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nRequires-Python: {project['requires-python']}\n"
@@ -56,6 +58,18 @@ def _sources(root: Path):
             name = path.relative_to(root)
             if path.is_file() and path.suffix in SUFFIXES and not _private(name):
                 yield name.as_posix(), path.read_bytes()
+
+
+def _kernel() -> tuple[str, bytes]:
+    """The compiled kernel for the browser, under the name that its loader looks for."""
+    from minigpt.kernel import build
+
+    path = build.library_path(build.WASM_PLATFORM)
+    try:
+        data = (path if path.exists() else build.build_wasm(path)).read_bytes()
+    except build.KernelBuildError as error:
+        raise BuildError("The compiled kernel could not be built for the browser.", str(error)) from None
+    return f"minigpt/kernel/_build/{path.name}", data
 
 
 def _private(name: Path) -> bool:

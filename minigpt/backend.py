@@ -14,7 +14,7 @@ import numpy as np
 from minigpt.model import ModelShape
 
 BACKENDS = ("kernel", "numpy")
-DEFAULT_BACKEND = "numpy"
+DEFAULT_BACKEND = "kernel"
 
 
 class BackendError(RuntimeError):
@@ -112,6 +112,27 @@ class Backend(ABC):
         been changed.
         """
 
+    def sft_step(
+        self,
+        parameters: np.ndarray,
+        tokens: np.ndarray,
+        weights: np.ndarray,
+        state: AdamState,
+        learning_rate: float,
+        shape: ModelShape,
+        *,
+        clip_norm: float | None = 1.0,
+    ) -> float:
+        """One step on tokens (B, T + 1), in place: the loss is Σ weights (B, T) · log-probability of each next token.
+
+        Returns the gradient's norm before clipping. A backend may do the same in one go.
+        """
+        inputs, targets = np.ascontiguousarray(tokens[:, :-1]), np.ascontiguousarray(tokens[:, 1:])
+        forward = self.forward(parameters, inputs, shape)
+        dlogits = self.logprob_gradient(forward.logits, targets, weights)
+        gradient = self.backward(forward, dlogits, None, shape)
+        return self.adam_step(parameters, gradient, state, learning_rate, clip_norm=clip_norm)
+
     @abstractmethod
     def decode(
         self,
@@ -158,5 +179,7 @@ def open_backend(name: str = DEFAULT_BACKEND) -> Backend:
 
         return ReferenceBackend()
     if name == "kernel":
-        raise BackendError("this version has no compiled kernel yet: use the backend 'numpy'")
+        from minigpt.kernel import KernelBackend
+
+        return KernelBackend()
     raise ValueError(f"unknown backend {name!r}: expected one of {', '.join(BACKENDS)}")

@@ -49,6 +49,19 @@ class Schedule:
         return self.peak * (1.0 - gone * (1.0 - self.end_share))
 
 
+def response_weights(tokens: np.ndarray) -> np.ndarray:
+    """Weights (…, B, P + R − 1) of the next tokens of batches (…, B, P + R): −1/N on the N response tokens of each.
+
+    Σ weights · log-probability is then the mean −log-probability of a batch. Zero on the prompt and the padding.
+    """
+    weights = np.zeros((*tokens.shape[:-1], tokens.shape[-1] - 1), dtype=np.float32)
+    responses = tokens[..., PROMPT_LENGTH:]
+    mask = response_mask(responses.reshape(-1, responses.shape[-1])).reshape(responses.shape)
+    weights[..., PROMPT_LENGTH - 1 :] = mask
+    weights *= np.float32(-1.0) / np.sum(weights, axis=(-2, -1), keepdims=True)
+    return weights
+
+
 def sft_step(
     backend: Backend,
     parameters: np.ndarray,
@@ -61,13 +74,8 @@ def sft_step(
 
     The prompt carries no loss: the model is taught to answer, not to ask. Nor does the padding after the full stop.
     """
-    inputs, targets = np.ascontiguousarray(tokens[:, :-1]), np.ascontiguousarray(tokens[:, 1:])
-    weights = np.zeros(targets.shape, dtype=parameters.dtype)
-    weights[:, PROMPT_LENGTH - 1 :] = response_mask(targets[:, PROMPT_LENGTH - 1 :])
-    weights *= weights.dtype.type(-1.0 / np.sum(weights))
-    forward = backend.forward(parameters, inputs, shape)
-    dlogits = backend.logprob_gradient(forward.logits, targets, weights)
-    backend.adam_step(parameters, backend.backward(forward, dlogits, None, shape), state, learning_rate)
+    weights = response_weights(tokens).astype(parameters.dtype, copy=False)
+    backend.sft_step(parameters, tokens, weights, state, learning_rate, shape)
 
 
 class SupervisedTraining:
@@ -81,25 +89,24 @@ class SupervisedTraining:
         self.parameters = initial_parameters(seed, shape)
         self.state = AdamState.like(self.parameters, beta1=0.9, beta2=0.99)
         self.steps_done = 0
-        self._table = token_table(format)
-        self._rows = stream(seed, "sft-sums").integers(0, len(self._table), size=(schedule.end, BATCH), dtype=np.int64)
+        # All batches at once (3 MB): taken one by one they would cost a good part of the compiled step's time.
+        table = token_table(format)
+        rows = stream(seed, "sft-sums").integers(0, len(table), size=(schedule.end, BATCH), dtype=np.int64)
+        self._tokens = table[rows]
         if format == "decorative":
-            self._digits = stream(seed, "decorative-digits").integers(
-                0, 10, size=(schedule.end, BATCH, 4), dtype=np.int64
-            )
+            digits = stream(seed, "decorative-digits").integers(0, 10, size=(schedule.end, BATCH, 4), dtype=np.int64)
+            units, tens = PROMPT_LENGTH, PROMPT_LENGTH + len("00,")
+            self._tokens[..., units : units + 2] = digits[..., :2] + TOKEN_OF["0"]
+            self._tokens[..., tens : tens + 2] = digits[..., 2:] + TOKEN_OF["0"]
+        self._weights = response_weights(self._tokens)
 
     def batch(self, step: int) -> np.ndarray:
         """Tokens (B, P + R) of one step."""
-        tokens = self._table[self._rows[step]]
-        if self.format == "decorative":
-            units, tens = PROMPT_LENGTH, PROMPT_LENGTH + len("00,")
-            tokens[:, units : units + 2] = self._digits[step, :, :2] + TOKEN_OF["0"]
-            tokens[:, tens : tens + 2] = self._digits[step, :, 2:] + TOKEN_OF["0"]
-        return tokens
+        return self._tokens[step]
 
     def step(self) -> None:
-        rate = self.schedule.rate(self.steps_done)
-        sft_step(self.backend, self.parameters, self.batch(self.steps_done), self.state, rate, self.shape)
+        rate, tokens, weights = self.schedule.rate(self.steps_done), self.batch(self.steps_done), self._weights
+        self.backend.sft_step(self.parameters, tokens, weights[self.steps_done], self.state, rate, self.shape)
         self.steps_done += 1
 
 

@@ -36,7 +36,7 @@ def test_list_without_json_is_readable(capsys):
 
 
 def test_run_gives_one_json_object_with_the_keys_of_the_contract(capsys, monkeypatch):
-    record = {key: 0 for key in (*command_line.PUBLIC_KEYS, "samples", "explanation", "outcome")}
+    record = dict.fromkeys((*command_line.PUBLIC_KEYS, "samples", "explanation", "outcome"), 0)
     seen = {}
 
     def fake(widget, given, *, backend, on_event):

@@ -73,7 +73,7 @@ def test_six_checkpoints_are_kept_and_can_be_used(record):
 def test_progress_only_grows_and_ends_at_its_total(record):
     shares = [event["done"] / event["total"] for event in record.events if event["type"] == "progress"]
     assert shares == sorted(shares)
-    assert shares[0] == 0
+    assert 0 <= shares[0] < 0.5
     assert shares[-1] == pytest.approx(1)
 
 

@@ -26,5 +26,5 @@ def test_an_unknown_format_is_refused():
 
 def test_templates_are_filled_with_catalan_numbers():
     assert fill("{cot-500:percent} de {k:integer}", {"cot-500": 0.605, "k": 1500}) == "60,5\u00a0% de 1.500"
-    with pytest.raises(KeyError, match="asks for {absent}"):
+    with pytest.raises(KeyError, match=r"asks for \{absent\}"):
         fill("{absent:percent}", {"k": 1})

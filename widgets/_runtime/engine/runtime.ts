@@ -22,7 +22,7 @@ export type { LoadStage, Parameters, Reading, RunHandle, RunHandlers, RuntimeCon
 export type StatusListener = (status: RuntimeStatus, stage?: LoadStage, error?: string) => void;
 
 /** The engine's configuration from the page's `#raona-config`; relative URLs resolve against the page. */
-export function runtimeConfig(site: SiteConfig, backend: RuntimeConfig["backend"] = "numpy"): RuntimeConfig {
+export function runtimeConfig(site: SiteConfig, backend: RuntimeConfig["backend"] = "kernel"): RuntimeConfig {
   const root = new URL(site.root, document.baseURI).href;
   return { root, course: site.course, worker: new URL(site.runtime.worker, root).href, manifest: site.runtime, backend };
 }
