@@ -100,7 +100,7 @@ def test_run_is_stored_with_its_readouts_and_checkpoint(shared_page: Page):
     assert kept["persistent"]
     assert kept["run"]["state"] == "done"
     assert kept["run"]["digest"] == found["result"]["digest"]
-    assert any(key.startswith("direct/20/5/numpy/") for key in kept["keys"])
+    assert any(key.startswith("direct/20/5/kernel/") for key in kept["keys"])
 
 
 def test_checkpoint_and_readout_are_in_storage_when_the_page_hears_of_them(shared_page: Page):
@@ -163,7 +163,7 @@ def test_a_run_that_lacks_a_checkpoint_waits_for_its_training(shared_page: Page)
     waiting = [state for state in found["states"] if isinstance(state, list)]
     assert waiting
     assert waiting[0][0] == "waiting"
-    assert waiting[0][1].startswith("direct/20/77/numpy/")
+    assert waiting[0][1].startswith("direct/20/77/kernel/")
     assert any(event["type"] == "progress" for event in found["events"])
     assert found["events"][-1]["name"] == "size"
 
