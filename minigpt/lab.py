@@ -30,7 +30,10 @@ Event = dict[str, Any]
 Experiment = Generator[Any, Any, Any]
 
 RECIPE_SOURCES = ("task.py", "streams.py", "model.py", "backend.py", "supervised.py", "recipes.py")
-BACKEND_SOURCES = {"numpy": ("reference.py",), "kernel": ("kernel",)}
+BACKEND_SOURCES = {
+    "numpy": ("reference.py",),
+    "kernel": ("kernel/kernel.c", "kernel/build.py", "kernel/__init__.py"),
+}
 
 
 class ParameterError(ValueError):
@@ -138,13 +141,14 @@ class Need:
 
 @cache
 def recipe_digest(backend: str) -> str:
-    """sha256 of the sources that decide a checkpoint's bits: a changed recipe or kernel never reuses old weights."""
+    """sha256 of the sources that decide a checkpoint's bits, the kernel's compiler and its flags included.
+
+    A changed recipe or kernel never reuses old weights.
+    """
     digest = hashlib.sha256()
     root = Path(__file__).parent
     for name in (*RECIPE_SOURCES, *BACKEND_SOURCES[backend]):
-        path = root / name
-        for file in sorted(path.glob("*.[ch]")) if path.is_dir() else [path]:
-            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+        digest.update(name.encode() + b"\0" + (root / name).read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -62,22 +62,6 @@ def response_weights(tokens: np.ndarray) -> np.ndarray:
     return weights
 
 
-def sft_step(
-    backend: Backend,
-    parameters: np.ndarray,
-    tokens: np.ndarray,
-    state: AdamState,
-    learning_rate: float,
-    shape: ModelShape = COURSE_SHAPE,
-) -> None:
-    """One step in place on tokens (B, P + R): mean −log-probability of the response tokens, Adam, norm clipped at 1.
-
-    The prompt carries no loss: the model is taught to answer, not to ask. Nor does the padding after the full stop.
-    """
-    weights = response_weights(tokens).astype(parameters.dtype, copy=False)
-    backend.sft_step(parameters, tokens, weights, state, learning_rate, shape)
-
-
 class SupervisedTraining:
     """The training of one model of one format: the same bits alone or beside others, in however many slices.
 

@@ -90,10 +90,17 @@ question = "q"
 [stages]
 [notes]
 [[panels]]
+id = "p"
+title = "t"
 series = ["a"]
+x = { label = "x" }
+y = { label = "y" }
 [parameters.seed]
+label = "s"
 [series.a]
+label = "a"
 [readouts.r]
+label = "r"
 """
 EXPERIMENT = """
 from minigpt.lab import SEED
@@ -110,9 +117,12 @@ def explain(parameters, readouts, series): return []
         (LABELS, EXPERIMENT.replace("READOUTS", "OTHER"), "must define READOUTS"),
         (None, EXPERIMENT, "labels.toml is missing"),
         ("title = ", EXPERIMENT, "is not TOML"),
-        (LABELS.replace("[readouts.r]", ""), EXPERIMENT, "lacks readouts.r"),
+        (LABELS.replace('label = "r"', ""), EXPERIMENT, "lacks readouts.r.label"),
+        (LABELS + 'format = "roman"', EXPERIMENT, "readouts.r.format is 'roman', expected one of percent"),
+        (LABELS + '[readouts.s]\nlabel = "s"', EXPERIMENT, "readouts.s is not declared"),
         (LABELS.replace('["a"]', "[]"), EXPERIMENT, "no panel draws the series 'a'"),
         (LABELS.replace('["a"]', '["a", "b"]'), EXPERIMENT, "unknown series 'b'"),
+        (LABELS.replace('id = "p"', ""), EXPERIMENT, "a panel lacks id"),
     ],
 )
 def test_a_widget_that_breaks_the_contract_is_refused_with_what_it_lacks(tmp_path, labels, experiment, message):

@@ -44,6 +44,15 @@ def test_the_reasoned_model_learns_the_task_and_is_ahead_at_500_steps(record):
     assert record.outcome == "reasoned"
 
 
+def test_what_the_lesson_teaches_holds_for_ten_seeds(tmp_path):
+    from widgets._runtime.store import FileStore
+
+    readouts = [run_to_end("cot", {"seed": seed}, store=FileStore(tmp_path))["readouts"] for seed in range(10)]
+    assert all(each["cot-1500"] >= 0.95 for each in readouts)
+    assert all(each["cot-500"] > each["direct-500"] for each in readouts)
+    assert sum(each["vote"] >= each["per-chain"] for each in readouts) >= 9
+
+
 def test_readouts_and_points_are_the_same_measurement(record):
     for series, step, name in (("reasoned", 500, "cot-500"), ("direct", 1500, "direct-1500")):
         assert dict(map(tuple, record.series[series]))[step] == record.readouts[name]

@@ -240,6 +240,43 @@ def test_an_error_in_the_training_of_a_needed_model_reaches_who_waits(monkeypatc
     assert not door.session.runs
 
 
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (readout("other", 1.0), "readout 'other' is not declared: expected one of value"),
+        (readout("value", float("nan")), "readout 'value' is not finite"),
+        (point("other", 1, 1), "series 'other' is not declared: expected one of curve"),
+        (point("curve", 1, float("inf")), "series 'curve' is not finite"),
+        ({"type": "note", "name": "absent", "values": {}}, "absent"),
+        ({"kind": "point"}, "type"),
+        ({"type": "checkpoint", "key": "k", "format": "direct", "steps": 3, "seed": 1, "data": b"x"}, "8-byte header"),
+    ],
+)
+def test_a_malformed_event_ends_its_run_and_leaves_the_others_alone(monkeypatch, event, message):
+    def malformed(parameters, lab):
+        yield event
+        yield readout("value", 1.0)
+
+    door = Door(monkeypatch, {"malformed": widget(malformed), "test": widget(counter)})
+    door.session.start("x", "malformed", {})
+    door.session.start("a", "test", {})
+    door.drain()
+    assert message in door.final("x")[0]["message"]
+    assert not [output for output in door.log if output["run"] == "x" and "event" in output]
+    assert door.final("a")[0]["state"] == "done"
+
+
+def test_an_explanation_that_cannot_be_written_ends_its_run_with_an_error(monkeypatch):
+    broken = widget(counter)
+    broken.module.explain = lambda parameters, readouts, series: [("absent", {})]
+    door = Door(monkeypatch, {"broken": broken, "test": widget(counter)})
+    door.session.start("x", "broken", {})
+    door.session.start("a", "test", {})
+    door.drain()
+    assert door.final("x")[0]["state"] == "error"
+    assert door.final("a")[0]["state"] == "done"
+
+
 def test_a_readout_that_is_promised_and_never_given_is_an_error(monkeypatch):
     door = Door(monkeypatch, {"test": widget(counter, readouts=("value", "other"))})
     door.session.start("a", "test", {})

@@ -93,51 +93,84 @@ def test_lessons_name_widgets_and_widgets_never_name_lessons():
         assert not [slug for slug in slugs if f"/{slug}/" in text or f"{slug}.md" in text], path
 
 
+def aliases_of(tree):
+    """Local name → what it stands for, for NumPy, math and what is imported from them."""
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in ("numpy", "math"):
+                    names[alias.asname or alias.name] = alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module in ("numpy", "math"):
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return names
+
+
 def platform_dependent(source):
     """Operations whose bits differ between platforms, as (line, what)."""
     tree = ast.parse(source)
+    names = {"np": "numpy", "math": "math"} | aliases_of(tree)
+    forbidden = {f"numpy.{name}" for name in FORBIDDEN_NUMPY} | {f"math.{name}" for name in FORBIDDEN_MATH}
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
             yield node.lineno, "@"
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and not is_whole_power(node):
+        elif isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Pow) and not is_whole_power(node):
             yield node.lineno, "**"
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id == "np" and node.attr in FORBIDDEN_NUMPY:
-                yield node.lineno, f"np.{node.attr}"
-            if node.value.id == "math" and node.attr in FORBIDDEN_MATH:
-                yield node.lineno, f"math.{node.attr}"
-        elif isinstance(node, ast.ImportFrom) and node.module == "math":
-            yield from ((node.lineno, f"math.{alias.name}") for alias in node.names if alias.name in FORBIDDEN_MATH)
+            full = f"{names.get(node.value.id)}.{node.attr}"
+            if full in forbidden:
+                yield node.lineno, full
+        elif isinstance(node, ast.Name) and names.get(node.id) in forbidden:
+            yield node.lineno, names[node.id]
+        elif isinstance(node, ast.ImportFrom) and node.module in ("numpy", "math"):
+            found = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from ((node.lineno, full) for full in found if full in forbidden)
         if isinstance(node, ast.Call):
-            yield from platform_dependent_call(node)
+            yield from platform_dependent_call(node, names)
 
 
 def is_whole_power(node):
     """Powers of whole constants are exact: 2**32."""
-    return all(isinstance(side, ast.Constant) and isinstance(side.value, int) for side in (node.left, node.right))
+    sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+    return all(isinstance(side, ast.Constant) and isinstance(side.value, int) for side in sides)
 
 
-def platform_dependent_call(node):
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+def is_default_width(node):
+    """`int`, whose width differs between platforms, as a dtype."""
+    return isinstance(node, ast.Name) and node.id == "int"
+
+
+def platform_dependent_call(node, names):
+    method = isinstance(node.func, ast.Attribute)
+    name = node.func.attr if method else getattr(node.func, "id", "")
+    of_numpy = method and isinstance(node.func.value, ast.Name) and names.get(node.func.value.id) == "numpy"
+    of_math = method and isinstance(node.func.value, ast.Name) and names.get(node.func.value.id) == "math"
     keywords = {keyword.arg: keyword.value for keyword in node.keywords}
-    if name == "hash" and isinstance(node.func, ast.Name):
-        yield node.lineno, "hash()"
-    if name == "sum" and isinstance(node.func, ast.Name) and not counts(node.args[0]):
+    if name in ("hash", "pow") and not method:
+        yield node.lineno, f"{name}()"
+    if name == "sum" and not method and not counts(node.args[0]):
         yield node.lineno, "sum() of what may be floats: use math.fsum"
-    if name in {"argsort", "sort"} and isinstance(node.func, ast.Attribute) and node.args:
+    if name in {"argsort", "sort"} and method:
         kind = keywords.get("kind")
         if not (isinstance(kind, ast.Constant) and kind.value == "stable"):
             yield node.lineno, f"{name} without kind='stable'"
-    if isinstance(node.func, ast.Attribute) and name in OTHER_GENERATOR:
+    if method and not of_numpy and not of_math and name in {"dot", "prod"}:
+        yield node.lineno, f".{name}()"
+    if method and name in OTHER_GENERATOR:
         yield node.lineno, f"Generator.{name}"
-    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == "np":
+    if of_numpy and name in ARRAY_MAKERS:
         positional = {"full": 3, "arange": 4}.get(name, 2)
-        if name in ARRAY_MAKERS and "dtype" not in keywords and len(node.args) < positional:
+        if "dtype" not in keywords and len(node.args) < positional:
             yield node.lineno, f"np.{name} without a dtype"
-        if name == "cumsum" and "dtype" not in keywords:
-            yield node.lineno, "np.cumsum without a dtype"
+    if method and name == "cumsum" and "dtype" not in keywords:
+        yield node.lineno, "cumsum without a dtype"
     if name == "integers" and "dtype" not in keywords:
         yield node.lineno, "integers without a dtype"
+    if is_default_width(keywords.get("dtype")) or (of_numpy and any(map(is_default_width, node.args[1:]))):
+        yield node.lineno, "a dtype of int"
+    if method and name == "astype" and any(map(is_default_width, node.args)):
+        yield node.lineno, "astype(int)"
 
 
 def counts(argument):
@@ -174,6 +207,19 @@ def test_only_operations_with_the_same_bits_everywhere_feed_a_readout(path):
         "rng.normal(size=3)",
         "rng.integers(0, 3)",
         "np.cumsum(x)",
+        "x.argsort()",
+        "x.sort()",
+        "x.dot(y)",
+        "x.prod()",
+        "x.cumsum()",
+        "x **= 0.5",
+        "pow(x, 0.5)",
+        "from numpy import exp",
+        "import numpy\nnumpy.exp(x)",
+        "import math as m\nm.exp(x)",
+        "x.astype(int)",
+        "np.array([1], int)",
+        "np.zeros(3, dtype=int)",
     ],
 )
 def test_the_rule_sees_what_it_forbids(source):

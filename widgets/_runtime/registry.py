@@ -16,9 +16,10 @@ from types import ModuleType
 from typing import Any
 
 from minigpt.lab import Aside, Experiment, Lab, ModelKey, Parameter, check_parameters
-from widgets._runtime.catalan import fill
+from widgets._runtime.catalan import FORMATS, fill
 
 WIDGETS = Path(__file__).parent.parent
+REQUIRED_LABELS = ("title", "question", "predict", "stages", "panels", "notes")
 MAIN = "experiment"
 """Name of a widget's main entry; its asides have their own."""
 
@@ -108,6 +109,10 @@ class Widget:
 
 def _import(folder: Path) -> ModuleType:
     if folder.parent.resolve() == WIDGETS.resolve():
+        if not hasattr(importlib.import_module(f"widgets.{folder.name}"), "run"):
+            raise WidgetError(
+                f"widget {folder.name!r}: its __init__.py must define `run = door(__name__)`, the notebooks' door"
+            )
         return importlib.import_module(f"widgets.{folder.name}.experiment")
     name = f"_raona_widget_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]}"
     if name not in sys.modules:
@@ -120,22 +125,28 @@ def _import(folder: Path) -> ModuleType:
     return sys.modules[name]
 
 
-def _missing_labels(widget: Widget) -> list[str]:
-    labels, missing = widget.labels, []
-    for key in ("title", "question", "predict", "stages", "panels", "notes"):
-        if key not in labels:
-            missing.append(key)
+def _faults_of_labels(widget: Widget) -> list[str]:
+    """What the labels lack, or say of something that is not there."""
+    labels = widget.labels
+    faults = [f"lacks {key}" for key in REQUIRED_LABELS if key not in labels]
     for table, names in (
         ("parameters", [parameter.name for parameter in widget.parameters]),
         ("readouts", widget.readouts),
         ("series", widget.series),
-        ("asides", widget.asides),
     ):
-        missing += [f"{table}.{name}" for name in names if name not in labels.get(table, {})]
+        for name in names:
+            entry = labels.get(table, {}).get(name, {})
+            faults += [f"lacks {table}.{name}.label"] if "label" not in entry else []
+            if entry.get("format", "number") not in FORMATS:
+                faults.append(f"{table}.{name}.format is {entry['format']!r}, expected one of {', '.join(FORMATS)}")
+        faults += [f"{table}.{name} is not declared" for name in sorted(set(labels.get(table, {})) - set(names))]
+    faults += [f"lacks asides.{name}" for name in widget.asides if name not in labels.get("asides", {})]
     drawn = {name for panel in labels.get("panels", []) for name in panel.get("series", [])}
-    missing += [f"panels: no panel draws the series {name!r}" for name in widget.series if name not in drawn]
-    missing += [f"panels: unknown series {name!r}" for name in sorted(drawn - set(widget.series))]
-    return missing
+    faults += [f"no panel draws the series {name!r}" for name in widget.series if name not in drawn]
+    faults += [f"a panel draws the unknown series {name!r}" for name in sorted(drawn - set(widget.series))]
+    for panel in labels.get("panels", []):
+        faults += [f"a panel lacks {key}" for key in ("id", "title", "x", "y") if key not in panel]
+    return faults
 
 
 def load(folder: Path) -> Widget:
@@ -153,9 +164,9 @@ def load(folder: Path) -> Widget:
     except tomllib.TOMLDecodeError as error:
         raise WidgetError(f"widget {id!r}: {labels_file.name} is not TOML: {error}") from None
     widget = Widget(id, folder, module, labels)
-    missing = _missing_labels(widget)
-    if missing:
-        raise WidgetError(f"widget {id!r}: {labels_file.name} lacks {'; '.join(missing)}")
+    faults = _faults_of_labels(widget)
+    if faults:
+        raise WidgetError(f"widget {id!r}: {labels_file.name}: {'; '.join(faults)}")
     return widget
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 import traceback
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from minigpt import recipes
 from minigpt.backend import open_backend
 from minigpt.checkpoint import CheckpointError, load_model
 from minigpt.lab import Event, Experiment, Lab, ModelKey, Need, recipe_digest
-from widgets._runtime.registry import MAIN, Widget, find
+from widgets._runtime.registry import MAIN, Widget, WidgetError, find
 
 Output = dict[str, Any]
 PRODUCER_PREFIX = "model:"
@@ -33,7 +34,6 @@ class Recorder:
 
     readouts: dict[str, float] = field(default_factory=dict)
     series: dict[str, list[list[float]]] = field(default_factory=dict)
-    samples: dict[str, Any] = field(default_factory=dict)
     checkpoints: list[bytes] = field(default_factory=list)
 
     def add(self, event: Event) -> None:
@@ -41,8 +41,6 @@ class Recorder:
             self.series.setdefault(event["series"], []).append([event["x"], event["y"]])
         elif event["type"] == "readout":
             self.readouts[event["name"]] = event["value"]
-        elif event["type"] == "sample":
-            self.samples[event["name"]] = event["data"]
         elif event["type"] == "checkpoint":
             self.checkpoints.append(event["data"])
 
@@ -74,6 +72,18 @@ class Run:
     @property
     def held(self) -> bool:
         return self.paused or self.committing or self.waiting is not None
+
+
+def check_event(widget: Widget, event: Event) -> None:
+    """Hold an event to what the widget declares. Raises WidgetError: an undeclared or broken number is never shown."""
+    if event["type"] in ("point", "readout"):
+        kind, name = ("series", event["series"]) if event["type"] == "point" else ("readout", event["name"])
+        declared = widget.series if kind == "series" else widget.readouts
+        if name not in declared:
+            raise WidgetError(f"{kind} {name!r} is not declared: expected one of {', '.join(declared)}")
+        numbers = [event["x"], event["y"]] if kind == "series" else [event["value"]]
+        if not all(math.isfinite(number) for number in numbers):
+            raise WidgetError(f"{kind} {name!r} is not finite: {numbers}")
 
 
 class Session:
@@ -164,24 +174,28 @@ class Session:
         ]
 
     def _step(self, run: Run) -> None:
+        """One slice of a run. Whatever goes wrong in it, in its events or in its texts, ends that run alone."""
         answer, run.answer = run.answer, None
         try:
-            item = run.generator.send(answer)
-        except StopIteration:
-            self._finish(run)
-        except Exception as error:
-            self.runs.pop(run.id, None)
-            trace = traceback.format_exc()
-            self._report(run, {"state": "error", "message": str(error) or type(error).__name__, "trace": trace})
-            self._reconsider_waiting()
-        else:
+            try:
+                item = run.generator.send(answer)
+            except StopIteration:
+                self._finish(run)
+                return
             if isinstance(item, Need):
                 run.waiting = item.key
                 self._resolve(run)
             elif item is not None:
                 self._take(run, item)
+        except Exception as error:
+            self._fail(run, str(error) or type(error).__name__, traceback.format_exc())
 
     def _take(self, run: Run, event: Event) -> None:
+        if run.widget and run.entry == MAIN:
+            check_event(run.widget, event)
+        if event["type"] == "checkpoint":
+            key = ModelKey(event["format"], event["steps"], event["seed"])
+            self.models[event["key"]] = self._load(event["data"], key)
         run.recorder.add(event)
         if event["type"] == "note" and run.widget:
             event = {"type": "note", "name": event["name"], "text": run.widget.note(event["name"], event["values"])}
@@ -189,36 +203,40 @@ class Session:
         self._outputs.append({"run": run.id, "event": event})
         if event["type"] == "checkpoint":
             run.coming.discard(event["key"])
-            self.models[event["key"]] = self._load(
-                event["data"], ModelKey(event["format"], event["steps"], event["seed"])
-            )
             self._hand_over(event["key"])
-        elif event["type"] == "progress" and run.id.startswith(PRODUCER_PREFIX):
+        elif event["type"] == "progress" and not run.widget:
             for other in self._waiting_on(run):
                 self._outputs.append({"run": other.id, "event": event})
 
     def _finish(self, run: Run) -> None:
-        del self.runs[run.id]
-        output: Output = {"state": "done", "digest": run.recorder.digest(), "explanation": "", "outcome": None}
+        recorder = run.recorder
+        output: Output = {"state": "done", "digest": recorder.digest(), "explanation": "", "outcome": None}
         if run.widget and run.entry == MAIN:
-            facts = run.recorder.readouts, run.recorder.series
-            missing = set(run.widget.readouts) - set(facts[0])
+            missing = sorted(set(run.widget.readouts) - set(recorder.readouts))
             if missing:
-                output = {"state": "error", "message": f"readouts never given: {sorted(missing)}", "trace": ""}
-            else:
-                output["explanation"] = run.widget.explanation(run.parameters, *facts)
-                output["outcome"] = run.widget.outcome(facts[0])
-        if output["state"] == "done":
-            output["record"] = {
-                "widget": run.widget.id if run.widget else None,
-                "params": run.parameters,
-                "seed": run.lab.seed,
-                "backend": self.backend.name,
-                "readouts": run.recorder.readouts,
-                "series": run.recorder.series,
-                "digest": output["digest"],
-            }
+                raise WidgetError(
+                    f"the experiment of {run.widget.id!r} ended without its readouts {', '.join(missing)}"
+                )
+            output["explanation"] = run.widget.explanation(run.parameters, recorder.readouts, recorder.series)
+            output["outcome"] = run.widget.outcome(recorder.readouts)
+        output["record"] = {
+            "widget": run.widget.id if run.widget else None,
+            "params": run.parameters,
+            "seed": run.lab.seed,
+            "backend": self.backend.name,
+            "recipe": recipe_digest(self.backend.name),
+            "readouts": recorder.readouts,
+            "series": recorder.series,
+            "digest": output["digest"],
+        }
+        del self.runs[run.id]
         self._report(run, output)
+        self._reconsider_waiting()
+
+    def _fail(self, run: Run, message: str, trace: str) -> None:
+        self.runs.pop(run.id, None)
+        run.generator.close()
+        self._report(run, {"state": "error", "message": message, "trace": trace})
         self._reconsider_waiting()
 
     def _report(self, run: Run, output: Output) -> None:
