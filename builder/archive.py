@@ -37,8 +37,3 @@ def record(entries: Mapping[str, bytes], record_name: str) -> bytes:
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def integrity(data: bytes) -> str:
-    """The value of a `integrity` attribute or fetch option."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(data).digest()).decode()

@@ -28,14 +28,20 @@ def node() -> str:
 
 
 def _ask_node(script: Path, request: Any, cwd: Path) -> Any:
-    done = subprocess.run(
-        [node(), str(script)],
-        input=json.dumps(request, ensure_ascii=False).encode(),
-        capture_output=True,
-        cwd=cwd,
-        timeout=NODE_SECONDS,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [node(), str(script)],
+            input=json.dumps(request, ensure_ascii=False).encode(),
+            capture_output=True,
+            cwd=cwd,
+            timeout=NODE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise BuildError(
+            f"{script.name} gave no answer in {NODE_SECONDS} s.",
+            "Build again when the machine is less busy; if it stays silent, install the npm packages anew: `npm ci`.",
+        ) from None
     if done.returncode != 0 or not done.stdout:
         reason = done.stderr.decode("utf-8", "replace").strip().splitlines()
         cause = next((line for line in reason if "Error" in line), reason[-1] if reason else "no output")

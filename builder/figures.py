@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from builder.errors import BuildError
+from builder.files import write_whole
 from builder.fonts import drawing_font
 
 
@@ -113,7 +114,7 @@ def reference_figure(
         say(f"Recording the reference run of {widget} ({title or 'default parameters'})")
         # Through JSON and back, so that the first build and a cached one see the very same values.
         text = json.dumps(_plain(recorder.run(widget)), sort_keys=True, ensure_ascii=False)
-        _keep(record_path, text.encode())
+        write_whole(record_path, text.encode())
         record = json.loads(text)
     draw_key = _digest(recorder.draw_sources(widget), stamp + run_key)
     themes = {}
@@ -121,7 +122,7 @@ def reference_figure(
         path = cache / "figures" / f"{widget}-{draw_key}-{name}.json"
         if not path.is_file():
             drawn = [svg.decode() for svg in recorder.draw(widget, record, dark=dark)]
-            _keep(path, json.dumps(drawn, ensure_ascii=False).encode())
+            write_whole(path, json.dumps(drawn, ensure_ascii=False).encode())
         themes[name] = [svg.encode() for svg in json.loads(path.read_text(encoding="utf-8"))]
     pairs = zip(themes["light"], themes["dark"], strict=True)
     return Figure(record, [Drawing(light, dark, *_size(widget, light)) for light, dark in pairs])
@@ -143,13 +144,6 @@ def _digest(sources: Iterable[Path], stamp: str) -> str:
     for path in sources:
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:24]
-
-
-def _keep(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    partial.write_bytes(data)
-    partial.replace(path)
 
 
 def _size(widget: str, svg: bytes) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """Self-hosted fonts, cut down to the characters that the course uses; the same bytes at every build.
 
-Text is Source Serif 4, the interface Source Sans 3, formulas STIX Two Math, all from Fontsource's npm packages, with the
-SIL Open Font License, which is published beside them. Since "Source" is a reserved name, the cut fonts are called Raona.
+Text is Source Serif 4, the interface Source Sans 3, formulas STIX Two Math, all from Fontsource's npm packages, with
+the SIL Open Font License, which is published beside them. Since "Source" is a reserved name, the cut fonts are called
+Raona.
 
 In the text fonts the apostrophe key's character (') is drawn as the typographic ’: in Catalan it never means anything
 else, and so texts, labels and generated paragraphs look alike without a rewriting step in three languages.
@@ -22,6 +23,7 @@ from fontTools.ttLib import TTFont
 from fontTools.varLib import instancer
 
 from builder.errors import BuildError
+from builder.files import write_whole
 
 BASE = (
     "".join(map(chr, range(0x20, 0x7F)))
@@ -132,9 +134,7 @@ def drawing_font(node_modules: Path, cache: Path) -> Path:
     data = _cached(cache, source, codes, face, lambda: _cut(source, codes, face, flavor=None))
     path = cache / "fonts" / f"raona-sans-{hashlib.sha256(data).hexdigest()[:16]}.ttf"
     if not path.is_file():
-        partial = path.with_suffix(".part")
-        partial.write_bytes(data)
-        partial.replace(path)
+        write_whole(path, data)
     return path
 
 
@@ -153,10 +153,7 @@ def _cached(cache: Path, source: bytes, codes: set[int], face: Face, make) -> by
     key = json.dumps([fontTools.version, repr(face), sorted(codes), _SELF]).encode()
     path = cache / "fonts" / (hashlib.sha256(source + key).hexdigest()[:32] + ".woff2")
     if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".part")
-        partial.write_bytes(make())
-        partial.replace(path)
+        write_whole(path, make())
     return path.read_bytes()
 
 

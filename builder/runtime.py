@@ -14,9 +14,9 @@ the published lock, pruned to what ships, carries their new hashes.
 from __future__ import annotations
 
 import fnmatch
+import http.client
 import io
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -27,8 +27,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from builder.archive import integrity, record, sha256, zip_bytes
+from builder.archive import record, sha256, zip_bytes
 from builder.errors import BuildError
+from builder.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = Path(__file__).with_name("pyodide.json")
@@ -36,14 +37,6 @@ LOCK = "pyodide-lock.json"
 CONNECT_SECONDS = 5
 
 Say = Callable[[str], object]
-
-
-def default_cache() -> Path:
-    """Where downloads outlive `dist/`: RAONA_CACHE, else the user's cache folder."""
-    chosen = os.environ.get("RAONA_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raona"
 
 
 def read_pins() -> dict[str, Any]:
@@ -61,16 +54,15 @@ def prepare_runtime(
     core: Path = ROOT / "node_modules" / "pyodide",
     pins: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Fill `out` with the runtime's files and describe them.
+    """Fill a folder of `out`, named after their contents, with the runtime's files and describe them.
 
     packages: the packages that pages import; what they depend on is added.
     core: the unpacked npm package.
-    Returns {"version", "python", "base", "packages", "files": [{"name", "bytes", "sha256", "integrity"}]}; `base` is
-    relative to the site's root and `files` is in the order in which a page wants them.
+    Returns {"version", "python", "base", "packages", "files": [{"name", "bytes", "sha256"}]}; `base` is that folder,
+    relative to the one that holds `out`, and `files` is in the order in which a page wants them.
     Raises BuildError for a file that is missing everywhere or is not the official one.
     """
     pins = read_pins() if pins is None else pins
-    out.mkdir(parents=True, exist_ok=True)
     official = {name: _core_file(core, name, expected) for name, expected in pins["core"].items()}
     lock = json.loads(official.pop(LOCK))
     chosen = closure(lock, packages)
@@ -84,16 +76,19 @@ def prepare_runtime(
             entry["sha256"] = sha256(wheel)
         published[entry["file_name"]] = wheel
     published[LOCK] = pruned_lock(lock, chosen)
-    files = []
+    files = [{"name": name, "bytes": len(data), "sha256": sha256(data)} for name, data in published.items()]
+    # One changed file gives all of them another address: no cache can mix two runtimes.
+    digest = sha256("".join(f"{file['sha256']} {file['name']}\n" for file in files).encode())[:12]
+    folder = out / digest
+    folder.mkdir(parents=True, exist_ok=True)
     for name, data in published.items():
-        (out / name).write_bytes(data)
-        files.append({"name": name, "bytes": len(data), "sha256": sha256(data), "integrity": integrity(data)})
+        (folder / name).write_bytes(data)
     total = sum(file["bytes"] for file in files)
     say(f"Runtime: Pyodide {pins['version']} with {', '.join(chosen)}, {total / 1e6:.1f} MB")
     return {
         "version": pins["version"],
         "python": pins["python"],
-        "base": "pyodide/",
+        "base": f"{out.name}/{digest}/",
         "packages": chosen,
         "files": files,
     }
@@ -130,12 +125,12 @@ def fetch_wheel(
     for source, read in _sources(name, pins, pyodide_dir, cached, say):
         try:
             data = read()
-        except (OSError, _NotThere) as reason:
+        except (OSError, http.client.HTTPException, _NotThere) as reason:
             missing.append(f"{source} ({_short(reason)})")
             continue
         check(name, source, data, expected)
         if source not in (str(pyodide_dir), str(cached)):
-            _write_whole(cached, data)
+            write_whole(cached, data)
         return data
     raise BuildError(
         f"{name} could not be had from any source: {'; '.join(missing)}.",
@@ -225,14 +220,6 @@ def _core_file(core: Path, name: str, expected: str) -> bytes:
         ) from None
     check(name, str(core), data, expected)
     return data
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write so that nobody ever reads half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_bytes(data)
-    part.replace(path)
 
 
 def _short(reason: BaseException) -> str:

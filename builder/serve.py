@@ -41,8 +41,8 @@ TYPES = {
     ".xml": "application/xml",
     ".zip": "application/zip",
 }
-# Folders whose files are named after their contents: what was fetched once never changes.
-IMMUTABLE = ("assets", "runtime")
+# Folders whose addresses depend on their contents: what was fetched once never changes.
+IMMUTABLE = ("assets", "pyodide", "runtime")
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -50,6 +50,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     server_version = "raona"
+    path = ""  # a malformed request is answered before it has one
+    status = HTTPStatus.OK
 
     def __init__(self, *args, prefix: str, types: Mapping[str, str], log: Callable[[str], object] | None, **kwargs):
         self.prefix, self.log = prefix, log
@@ -72,9 +74,15 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.send_error(HTTPStatus.NOT_FOUND, "No page here")
         return
 
+    def send_response(self, code, message=None) -> None:
+        self.status = code
+        super().send_response(code, message)
+
     def end_headers(self) -> None:
-        folder = posixpath.normpath(self.path.removeprefix(self.prefix)).lstrip("/").split("/")[0]
-        lasting = folder in IMMUTABLE
+        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path.removeprefix(self.prefix))
+        folder = posixpath.normpath(path).lstrip("/").split("/")[0]
+        # Not for errors: a file that is missing today may be there tomorrow.
+        lasting = folder in IMMUTABLE and self.status in (HTTPStatus.OK, HTTPStatus.NOT_MODIFIED)
         self.send_header("Cache-Control", "public, max-age=31536000, immutable" if lasting else "no-cache")
         super().end_headers()
 

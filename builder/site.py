@@ -25,9 +25,12 @@ from builder.fonts import cut_fonts
 from builder.pages import Pages, Site, code_blocks
 from builder.rendered import Rendered, fill
 from minigpt.backend import DEFAULT_BACKEND
+from widgets._runtime.store import cache_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = {"main": "widgets/_runtime/site/main.ts", "worker": "widgets/_runtime/engine/worker.ts"}
+MARKER = ".raona-site"
+"""A file of every build: what says that a folder may be replaced."""
 CLASSIC = {"boot": "widgets/_runtime/site/boot.ts"}
 
 Say = Callable[[str], object]
@@ -64,7 +67,7 @@ def build(
     Raises BuildError with every problem found; `out` is then as it was before.
     """
     sources = sources or Sources()
-    cache = cache or _default_cache()
+    cache = cache or cache_folder()
     out = out.resolve()
     _check_target(out)
     problems = Problems()
@@ -74,7 +77,6 @@ def build(
     counts = f"{len(course.lessons)} lessons, {len(course.pages)} pages, {len(site.terms)} glossary terms"
     say(f"Read {counts}, {len(widgets)} widgets")
 
-    out.parent.mkdir(parents=True, exist_ok=True)
     with _workshop(out) as folder:
         assets = folder / "assets"
         assets.mkdir()
@@ -89,26 +91,31 @@ def build(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
         check_output(folder)
+        (folder / MARKER).write_text("Made by `raona build`, which replaces this whole folder.\n", encoding="utf-8")
         _swap(folder, out)
     say(f"Built {len(html)} pages in {relative(out)}")
     return out
-
-
-def _default_cache() -> Path:
-    from builder.runtime import default_cache
-
-    return default_cache()
 
 
 def _check_target(out: Path) -> None:
     """Refuse to replace a folder that is not a former build."""
     if out.exists() and not out.is_dir():
         raise BuildError(f"{relative(out)} is a file.", "Give --out a folder.")
-    if out.is_dir() and any(out.iterdir()) and not (out / "assets").is_dir():
+    try:
+        foreign = out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file()
+    except OSError as error:
+        raise _unwritable(out, error) from None
+    if foreign:
         raise BuildError(
-            f"{relative(out)} holds files that are not a built site.",
-            "Give --out an empty or new folder, or delete it.",
+            f"{relative(out)} holds files and no {MARKER}: it is not a built site, or one of an older version.",
+            "Give --out an empty or new folder, or delete this one yourself.",
         )
+
+
+def _unwritable(out: Path, error: OSError) -> BuildError:
+    return BuildError(
+        f"{relative(out)} cannot be written: {error.strerror or error}.", "Give --out a folder where you may write."
+    )
 
 
 def _widgets(sources: Sources) -> dict[str, dict[str, Any]]:
@@ -267,7 +274,11 @@ def _finish(html: dict[str, str], site: Site, sources: Sources, cache: Path, ass
 @contextlib.contextmanager
 def _workshop(out: Path) -> Iterator[Path]:
     """A folder beside `out`, so that moving it there is one rename; gone at the end if it is still there."""
-    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    except OSError as error:
+        raise _unwritable(out, error) from None
     try:
         yield folder
     finally:
@@ -278,12 +289,12 @@ def _swap(folder: Path, out: Path) -> None:
     """Put the new build in the place of the former one."""
     folder.chmod(0o755)
     former = out.with_name(f".{out.name}-former-{os.getpid()}")
-    if out.exists():
-        out.rename(former)
     try:
+        if out.exists():
+            out.rename(former)
         folder.rename(out)
-    except OSError:
+    except OSError as error:
         if former.exists():
             former.rename(out)
-        raise
+        raise _unwritable(out, error) from None
     shutil.rmtree(former, ignore_errors=True)

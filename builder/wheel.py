@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from builder.archive import integrity, record, sha256, zip_bytes
+from builder.archive import record, sha256, zip_bytes
 from builder.errors import BuildError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,12 +42,7 @@ def build_wheel(out: Path, *, root: Path = ROOT) -> Path:
 def describe_wheel(path: Path, site: Path) -> dict[str, Any]:
     """The manifest's entry of a wheel that lies below `site`."""
     data = path.read_bytes()
-    return {
-        "url": path.relative_to(site).as_posix(),
-        "bytes": len(data),
-        "sha256": sha256(data),
-        "integrity": integrity(data),
-    }
+    return {"url": path.relative_to(site).as_posix(), "bytes": len(data), "sha256": sha256(data)}
 
 
 def _sources(root: Path):

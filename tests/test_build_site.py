@@ -8,17 +8,19 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from tiny_course import FIRST, ROOT, CannedRecorder, build_course, write_course
 
-from builder import site
+from builder import assets, site
 from builder.assets import bundle_scripts
 from builder.check import check_output
 from builder.errors import BuildError
 from builder.figures import reference_figure
+from builder.files import write_whole
 
 
 @pytest.fixture(scope="module")
@@ -222,14 +224,40 @@ def test_a_fault_late_in_the_build_leaves_the_former_site(tmp_path, cache, monke
     assert sorted(out.rglob("*")) == before
 
 
-def test_a_folder_that_is_no_site_is_not_replaced(tmp_path, cache):
+@pytest.mark.parametrize("where", ["thesis.txt", "assets/thesis.txt"])
+def test_a_folder_that_is_no_site_is_not_replaced(tmp_path, cache, where):
     folder = write_course(tmp_path / "course")
     out = tmp_path / "precious"
     out.mkdir()
-    (out / "thesis.txt").write_text("years of work")
-    with pytest.raises(BuildError, match="holds files that are not a built site"):
+    thesis = out / where
+    thesis.parent.mkdir(exist_ok=True)
+    thesis.write_text("years of work")
+    with pytest.raises(BuildError, match="it is not a built site"):
         build_course(folder, out, cache)
-    assert (out / "thesis.txt").read_text() == "years of work"
+    assert thesis.read_text() == "years of work"
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path, cache):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BuildError, match=r"cannot be written: .*Give --out a folder where you may write") as caught:
+        build_course(write_course(tmp_path / "course"), tmp_path / "file/dist", cache)
+    assert "\n" not in str(caught.value)
+
+
+def test_node_that_never_answers_ends_the_build_with_a_word(tmp_path, monkeypatch):
+    (tmp_path / "silent.mjs").write_text("setInterval(() => {}, 1000);\n")
+    monkeypatch.setattr(assets, "NODE_SECONDS", 1)
+    with pytest.raises(BuildError, match=r"silent\.mjs gave no answer in 1 s"):
+        assets._ask_node(tmp_path / "silent.mjs", {}, tmp_path)
+
+
+def test_many_may_write_the_same_file_at_once(tmp_path):
+    path = tmp_path / "cache/figure.json"
+    whole = [bytes([65 + number]) * 200_000 for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda data: write_whole(path, data), whole * 4))
+    assert path.read_bytes() in whole
+    assert [item.name for item in path.parent.iterdir()] == ["figure.json"]
 
 
 def test_two_builds_give_the_same_bytes(tmp_path, built):

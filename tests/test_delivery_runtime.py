@@ -1,5 +1,6 @@
 """The browser runtime: whatever the source, only official files ship; what cannot be had is said in one message."""
 
+import functools
 import hashlib
 import http.server
 import io
@@ -14,7 +15,7 @@ import pytest
 
 from builder.archive import sha256
 from builder.errors import BuildError
-from builder.runtime import LOCK, closure, default_cache, prepare_runtime, read_pins, strip_wheel
+from builder.runtime import LOCK, closure, prepare_runtime, read_pins, strip_wheel
 
 WHEEL = "numpy-1-py3-none-any.whl"
 
@@ -41,7 +42,7 @@ def world(tmp_path, monkeypatch):
 
     class World:
         core = tmp_path / "core"
-        out = tmp_path / "out"
+        out = tmp_path / "pyodide"
         cache = tmp_path / "cache"
         wheel = small_wheel()
 
@@ -83,6 +84,11 @@ def world(tmp_path, monkeypatch):
             self.pins["package-with-copies"]["sha256"] = sha256(path.read_bytes())
             monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
 
+        @property
+        def published(self) -> Path:
+            [folder] = self.out.iterdir()
+            return folder
+
         def prepare(self, pyodide_dir: Path | None = None, **options):
             return prepare_runtime(
                 self.out, pyodide_dir, self.cache, self.said.append, core=self.core, pins=self.pins, **options
@@ -109,31 +115,36 @@ def give(folder: Path, data: bytes) -> Path:
 def test_the_runtime_lists_each_file_with_the_hash_of_its_bytes(world, tmp_path):
     manifest = world.prepare(give(tmp_path / "given", world.wheel))
     assert manifest["version"] == "1.2.3"
-    assert manifest["base"] == "pyodide/"
+    assert manifest["base"] == f"pyodide/{world.published.name}/"
     assert manifest["packages"] == ["numpy"]
     assert [file["name"] for file in manifest["files"]] == ["pyodide.js", "pyodide.asm.js", WHEEL, LOCK]
     for file in manifest["files"]:
-        data = (world.out / file["name"]).read_bytes()
+        data = (world.published / file["name"]).read_bytes()
         assert (file["bytes"], file["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
-        assert file["integrity"].startswith("sha256-")
+
+
+def test_the_address_of_the_runtime_changes_with_any_of_its_bytes(world, tmp_path):
+    given = give(tmp_path / "given", world.wheel)
+    bases = [world.prepare(given, strip=strip)["base"] for strip in (True, False, True)]
+    assert bases[0] == bases[2] != bases[1]
 
 
 def test_the_published_lock_names_only_what_ships_and_hashes_it(world, tmp_path):
     world.prepare(give(tmp_path / "given", world.wheel))
-    lock = json.loads((world.out / LOCK).read_bytes())
+    lock = json.loads((world.published / LOCK).read_bytes())
     assert list(lock["packages"]) == ["numpy"]
-    assert lock["packages"]["numpy"]["sha256"] == sha256((world.out / WHEEL).read_bytes())
+    assert lock["packages"]["numpy"]["sha256"] == sha256((world.published / WHEEL).read_bytes())
 
 
 def test_modules_are_published_as_js_with_their_bytes_untouched(world, tmp_path):
     world.prepare(give(tmp_path / "given", world.wheel))
-    assert (world.out / "pyodide.js").read_bytes() == (world.core / "pyodide.mjs").read_bytes()
-    assert not list(world.out.glob("*.mjs"))
+    assert (world.published / "pyodide.js").read_bytes() == (world.core / "pyodide.mjs").read_bytes()
+    assert not list(world.published.glob("*.mjs"))
 
 
 def test_unstripped_wheels_ship_as_they_are(world, tmp_path):
     world.prepare(give(tmp_path / "given", world.wheel), strip=False)
-    assert (world.out / WHEEL).read_bytes() == world.wheel
+    assert (world.published / WHEEL).read_bytes() == world.wheel
 
 
 @pytest.mark.parametrize("source", ["given", "cached", "release", "registry"])
@@ -165,9 +176,11 @@ def serve_folder(folder: Path) -> str:
         def log_message(self, format, *args):
             pass
 
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), lambda *arguments: Quiet(*arguments, directory=os.fspath(folder))
-    )
+    return serve_with(functools.partial(Quiet, directory=os.fspath(folder)))
+
+
+def serve_with(handler) -> str:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}/"
 
@@ -180,6 +193,31 @@ def test_sources_are_asked_in_order_and_what_was_fetched_is_cached(world, tmp_pa
     assert world.cached.read_bytes() == world.wheel
     world.pins["release"] = f"http://127.0.0.1:{closed_port()}/"
     world.prepare()  # from the cache: every other source is closed
+
+
+def test_a_source_that_breaks_off_is_passed_over(world):
+    class Cut(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"PK")
+
+        def log_message(self, format, *args):
+            pass
+
+    world.pins["release"] = serve_with(Cut)
+    world.offer_on_registry(world.wheel)
+    world.prepare()
+    assert world.cached.read_bytes() == world.wheel
+
+
+def test_a_cache_that_cannot_be_written_is_said(world, tmp_path):
+    world.cache.write_bytes(b"a file where the folder should be")
+    world.pins["release"] = serve_folder(give(tmp_path / "release", world.wheel))
+    with pytest.raises(BuildError, match=r"numpy-1.* cannot be written: .*--cache DIR") as caught:
+        world.prepare()
+    assert "\n" not in str(caught.value)
 
 
 def test_the_registry_package_is_the_last_source(world):
@@ -245,8 +283,3 @@ def test_a_package_brings_what_it_depends_on():
         closure(lock, ["z"])
     with pytest.raises(BuildError, match="at least one"):
         closure(lock, [])
-
-
-def test_the_cache_can_be_put_elsewhere(monkeypatch, tmp_path):
-    monkeypatch.setenv("RAONA_CACHE", str(tmp_path))
-    assert default_cache() == tmp_path

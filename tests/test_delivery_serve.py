@@ -88,6 +88,24 @@ def test_only_files_named_after_their_contents_are_kept_without_asking(site):
         assert get(url + "raonament/")[1]["Cache-Control"] == "no-cache"
 
 
+@pytest.mark.parametrize("name", ["assets/main-old.js", "pyodide/00/none.wasm", "assets/../raonament/"])
+def test_what_is_missing_or_not_named_after_its_contents_is_asked_for_again(site, name):
+    with running(site) as url:
+        assert get(url + name)[1]["Cache-Control"] == "no-cache"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("request_line", [b"GET / NONSENSE/9\r\n\r\n", b"NONSENSE\r\n\r\n", b"GET  \r\n\r\n"])
+def test_a_malformed_request_is_answered_and_the_server_goes_on(site, capfd, request_line):
+    with running(site) as url:
+        where = urllib.parse.urlsplit(url)
+        with socket.create_connection((where.hostname, where.port), timeout=10) as connection:
+            connection.sendall(request_line)
+            assert b"400" in connection.recv(1000)
+        assert get(url)[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_nothing_outside_the_site_is_served(site):
     (site.parent / "secret.txt").write_text("x", encoding="utf-8")
     with running(site) as url:

@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from builder.runtime import default_cache, prepare_runtime
+from builder.runtime import prepare_runtime
 from builder.wheel import build_wheel, describe_wheel
+from widgets._runtime.store import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 POLICY = (
@@ -158,7 +159,7 @@ def build_engine_site(out: Path) -> Path:
     (toy / "labels.toml").write_text(TOY_LABELS)
 
     site = out / "site"
-    manifest = prepare_runtime(site / "pyodide", None, default_cache(), lambda _: None)
+    manifest = prepare_runtime(site / "pyodide", None, cache_folder(), lambda _: None)
     manifest["wheel"] = describe_wheel(build_wheel(site / "runtime", root=source), site)
     return build_page(out, manifest)
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from builder.runtime import default_cache, prepare_runtime
+from builder.runtime import prepare_runtime
 from builder.serve import running
+from widgets._runtime.store import cache_folder
 
 pytestmark = pytest.mark.browser
 
@@ -16,7 +17,7 @@ const worker = new Worker("worker.js", { type: "module" });
 worker.onmessage = ({ data }) => { window.result = data; document.title = "done"; };
 """
 WORKER = """
-const base = new URL("pyodide/", import.meta.url).href;
+const base = new URL("BASE", import.meta.url).href;
 try {
   const [{ loadPyodide }, { default: createPyodideModule }] =
     await Promise.all([import(base + "pyodide.js"), import(base + "pyodide.asm.js")]);
@@ -42,8 +43,9 @@ json.dumps({"version": np.__version__, "missing": sorted(missing), "finite": boo
 
 
 def test_only_what_was_stripped_is_missing_from_numpy_in_the_page(chromium, tmp_path):
-    manifest = prepare_runtime(tmp_path / "pyodide", None, default_cache(), print)
-    for name, content in {"index.html": PAGE, "main.js": MAIN, "worker.js": WORKER, "probe.py": PROBE}.items():
+    manifest = prepare_runtime(tmp_path / "pyodide", None, cache_folder(), print)
+    worker = WORKER.replace("BASE", manifest["base"])
+    for name, content in {"index.html": PAGE, "main.js": MAIN, "worker.js": worker, "probe.py": PROBE}.items():
         Path(tmp_path, name).write_text(content, encoding="utf-8")
     with running(tmp_path, prefix="/curs/ia/") as url:
         page = chromium.new_page()
