@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.server
-import os
-import shutil
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,14 +15,18 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Error, sync_playwright
 
+from builder.environment import NO_BROWSER_FIX, find_browser
+
 TYPES = {".js": "text/javascript", ".wasm": "application/wasm", ".css": "text/css", ".json": "application/json"}
 
 
 @pytest.fixture(scope="session")
 def chromium_options() -> dict[str, Any]:
-    """How to launch Chromium: RAONA_CHROMIUM, the machine's own, or the one Playwright installed."""
-    own = os.environ.get("RAONA_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    return {"executable_path": own, "args": ["--no-sandbox"]}
+    """How to launch Chromium: the one that `make test` found or installed, or that RAONA_BROWSER names."""
+    browser = find_browser(Path(sys.executable))
+    if browser is None:
+        pytest.fail(f"No browser was found. {NO_BROWSER_FIX}", pytrace=False)
+    return {"executable_path": browser, "args": ["--no-sandbox"]}
 
 
 @pytest.fixture(scope="session")
@@ -34,9 +37,7 @@ def chromium(chromium_options: dict[str, Any]) -> Iterator[Browser]:
             browser = playwright.chromium.launch(**chromium_options)
         except Error as error:
             pytest.fail(
-                f"No Chromium could be started ({str(error).splitlines()[0]}). Install one: `apt-get install chromium` "
-                "or `python -m playwright install chromium`, or give its path in RAONA_CHROMIUM.",
-                pytrace=False,
+                f"Chromium could not be started ({str(error).splitlines()[0]}). {NO_BROWSER_FIX}", pytrace=False
             )
         yield browser
         browser.close()
