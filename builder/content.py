@@ -16,7 +16,6 @@ from builder.errors import BuildError, Problems, expected
 from builder.markup import HEADING_ID
 from builder.rendered import Link, Rendered
 
-KINDS = ("lesson", "page")
 STATUSES = ("ready", "planned")
 LEVELS = ("inicial", "intermedi", "avançat")
 LESSON_KEYS = ("title", "kind", "status", "block", "level", "time", "needs", "summary")

@@ -2,7 +2,7 @@
 
 import type { RunHandle } from "../_runtime/engine/protocol";
 import { make, setText } from "../_runtime/ui/dom";
-import { formatNumber } from "../_runtime/ui/numbers";
+import { formatNumber, parseNumber } from "../_runtime/ui/numbers";
 import { checkValue } from "../_runtime/ui/parameters";
 import { fill, strings } from "../_runtime/ui/text";
 import type { ViewModel, WidgetView } from "../_runtime/ui/view";
@@ -157,7 +157,7 @@ class SumForm {
   private check(): { first: number; second: number } | null {
     const values = [this.first, this.second].map((input) => {
       const parameter = this.model.widget.asides[ASIDE]?.parameters.find(({ name }) => name === input.name);
-      const checked = parameter && checkValue(parameter, undefined, input.value);
+      const checked = parameter && checkValue(parameter, undefined, input.value, parseNumber);
       if (checked?.ok) {
         input.removeAttribute("aria-invalid");
         return Number(checked.value);

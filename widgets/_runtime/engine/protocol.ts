@@ -61,11 +61,11 @@ export type RunEvent =
   | { type: "progress"; stage: string; done: number; total: number }
   | { type: "point"; series: string; x: number; y: number }
   | { type: "readout"; name: string; value: number | null }
-  | { type: "checkpoint"; key: string; format: string; steps: number; seed: number; bytes: number }
+  | { type: "checkpoint"; key: string; format: string; steps: number; seed: number; bytes: number; stored: boolean }
   | { type: "sample"; name: string; data: unknown }
   | { type: "note"; name: string; text: string };
 
-/** A checkpoint event as the bridge gives it; the page hears of it without its bytes. */
+/** A checkpoint event as the bridge gives it; the page hears of it without its bytes, and whether it outlives the page. */
 export interface CheckpointEvent {
   type: "checkpoint";
   key: string;
@@ -96,6 +96,8 @@ export interface RunRecord {
   series: Record<string, Point[]>;
   samples: Samples;
   digest: string | null;
+  /** Digest of the recipes and the kernel that computed it; older records have none. */
+  recipe?: string;
   explanation: string | null;
   outcome: string | null;
   /** What the reader predicted; the page adds it. */

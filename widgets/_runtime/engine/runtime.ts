@@ -78,6 +78,7 @@ export class Runtime {
   /** Idempotent; after a failure it tries again. Rejects with a Catalan message. */
   load(): Promise<void> {
     if (this.loading) return this.loading.promise;
+    clearTimeout(this.idle);
     let settle: { resolve(): void; reject(error: Error): void } | undefined;
     const promise = new Promise<void>((resolve, reject) => {
       settle = { resolve, reject };
@@ -238,8 +239,9 @@ export class Runtime {
 
   private restWhenIdle(): void {
     clearTimeout(this.idle);
-    if (this.runs.size > 0) return;
+    if (this.runs.size > 0 || this.status !== "ready") return;
     const rest = (): void => {
+      if (this.status !== "ready") return;
       if (!navigator.onLine) return this.restWhenIdle(); // it could not come back
       this.drop();
       this.setStatus("off");

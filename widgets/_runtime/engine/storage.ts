@@ -23,15 +23,16 @@ export interface ProgressExport {
 }
 
 export interface Storage {
-  /** False when nothing outlives the page; then `notice` says so in Catalan. */
+  /** False when nothing outlives the page. */
   readonly persistent: boolean;
-  readonly notice?: string | undefined;
+  /** Hears, in Catalan, that something is not being kept: at once if that is so already. Returns the way to stop. */
+  onNotice(listener: (message: string) => void): () => void;
   getCheckpoint(key: string): Promise<StoredCheckpoint | null>;
-  /** Rejects with a `StorageError` when there is no room; so does every other writer. */
+  /** Rejects with a `StorageError` when there is no room; so does every other writer, and `onNotice` tells. */
   putCheckpoint(checkpoint: StoredCheckpoint): Promise<void>;
   listCheckpoints(): Promise<CheckpointInfo[]>;
   deleteCheckpoints(): Promise<void>;
-  /** Adds to what is stored under the same id (so a prediction survives); keeps the last 5 runs of each widget. */
+  /** Adds to what is stored under the same id (so a prediction survives). Keeps 5 runs of each widget: see `outdated`. */
   saveRun(run: RunRecord): Promise<void>;
   /** Newest first. One that is still "running" after a reload was cut short. */
   lastRuns(widget: string, count: number): Promise<RunRecord[]>;
@@ -218,10 +219,11 @@ class Memory implements Rows {
 class Kept implements Storage {
   private readonly seen = new Map<string, number>();
   private readonly listeners = new Set<(store: StoreName, id: string) => void>();
+  private readonly noticeListeners = new Set<(message: string) => void>();
   private readonly channel: BroadcastChannel | null;
   private askedToPersist = false;
 
-  constructor(private readonly course: string, private rows: Rows, public notice?: string) {
+  constructor(private readonly course: string, private rows: Rows, private notice?: string) {
     this.channel = typeof BroadcastChannel === "function" ? new BroadcastChannel(`raona-${course}`) : null;
     this.channel?.addEventListener("message", ({ data }: MessageEvent<{ store: StoreName; id: string }>) => {
       for (const listener of this.listeners) listener(data.store, data.id);
@@ -237,16 +239,26 @@ class Kept implements Storage {
     try {
       return await use(this.rows);
     } catch (error) {
-      if (isFull(error)) throw new StorageError(STRINGS.full);
-      if (!this.persistent) throw error;
-      if (error instanceof Error && error.name === "DataCloneError") {
-        throw new StorageError(STRINGS.storageFailed(error.message));
+      if (isFull(error)) throw this.failure(STRINGS.full);
+      if (!this.persistent || (error instanceof Error && error.name === "DataCloneError")) {
+        throw this.failure(STRINGS.storageFailed(error instanceof Error ? error.message : String(error)));
       }
       this.rows.close();
       this.rows = new Memory();
-      this.notice = whyMemory(error);
+      this.tell(whyMemory(error));
       return use(this.rows);
     }
+  }
+
+  private failure(message: string): StorageError {
+    this.tell(message);
+    return new StorageError(message);
+  }
+
+  private tell(message: string): void {
+    if (message === this.notice) return;
+    this.notice = message;
+    for (const listener of this.noticeListeners) listener(message);
   }
 
   private async change(store: StoreName, changes: [string, Change][]): Promise<void> {
@@ -280,8 +292,8 @@ class Kept implements Storage {
     };
     if (!this.askedToPersist) void this.persist();
     await this.change("runs", [[run.id, merge]]);
-    const outdated = (await this.lastRuns(run.widget, Infinity)).slice(RUNS_KEPT);
-    if (outdated.length > 0) await this.change("runs", outdated.map(({ id }) => [id, () => null]));
+    const old = outdated(await this.lastRuns(run.widget, Infinity), run.id);
+    if (old.length > 0) await this.change("runs", old.map(({ id }) => [id, () => null]));
   }
 
   async lastRuns(widget: string, count: number): Promise<RunRecord[]> {
@@ -318,7 +330,9 @@ class Kept implements Storage {
   }
 
   async exportProgress(): Promise<string> {
+    const { persistent } = this;
     const entries = await this.allProgress();
+    if (persistent && !this.persistent) throw new StorageError(this.notice); // else a file with nothing in it
     const exported = new Date().toISOString();
     const file: ProgressExport = { raona: "progress", format: 1, course: this.course, exported, entries };
     return JSON.stringify(file, null, 1);
@@ -357,10 +371,22 @@ class Kept implements Storage {
     return () => this.listeners.delete(listener);
   }
 
+  onNotice(listener: (message: string) => void): () => void {
+    this.noticeListeners.add(listener);
+    if (this.notice !== undefined) listener(this.notice);
+    return () => this.noticeListeners.delete(listener);
+  }
+
   close(): void {
     this.channel?.close();
     this.rows.close();
   }
+}
+
+/** Which of a widget's runs, newest first, must go: never the one just saved, and unfinished ones before the rest. */
+function outdated(runs: RunRecord[], saved: string): RunRecord[] {
+  const rank = (run: RunRecord): number => (run.id === saved ? 0 : run.state === "done" ? 1 : 2);
+  return runs.toSorted((a, b) => rank(a) - rank(b)).slice(RUNS_KEPT);
 }
 
 // ---------------------------------------------------------------- progress files

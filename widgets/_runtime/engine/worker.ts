@@ -19,7 +19,7 @@ import type {
   WorkerConfig,
 } from "./protocol";
 import { LoadError, loadPython } from "./pyodide";
-import { openStorage, StorageError, type Storage } from "./storage";
+import { openStorage, type Storage } from "./storage";
 import { STRINGS } from "./strings";
 
 /** `Session` of ../bridge.py. */
@@ -34,17 +34,23 @@ interface Session {
   reread(widget: string, samples: Samples, parameters: Parameters): Reading;
 }
 
+interface Entry {
+  record: RunRecord;
+  /** A widget's main runs are stored, its asides are not. */
+  saved: boolean;
+}
+
 const SLICE_MS = 16;
 
 const post = (message: FromWorker): void => self.postMessage(message);
 const ticks = new MessageChannel();
-const runs = new Map<string, { record: RunRecord; saved: boolean }>();
+/** The runs that are on. Whatever ends one takes it out first, so that it ends once. */
+const runs = new Map<string, Entry>();
 const kept = new Map<string, StoredCheckpoint>();
 let session: Session | null = null;
 let storage: Storage | null = null;
 let backend = "";
 let ticking = false;
-let noticed = false;
 
 async function open(config: WorkerConfig): Promise<void> {
   try {
@@ -54,6 +60,7 @@ async function open(config: WorkerConfig): Promise<void> {
     const pyodide = await loadPython(config.root, config.manifest, (stage) => post({ type: "stage", ...stage }));
     session = pyodide.pyimport("widgets._runtime.bridge").open(config.backend) as Session;
     storage = await opening;
+    storage.onNotice((message) => post({ type: "notice", message }));
     post({ type: "ready" });
   } catch (error) {
     const message = error instanceof LoadError ? error.message : STRINGS.noStart(lastLine(error));
@@ -122,10 +129,10 @@ async function commit(run: string, event: CheckpointEvent | Extract<RunEvent, { 
   let told: RunEvent;
   if (event.type === "checkpoint") {
     const { data, ...rest } = event;
-    await keep({ ...withoutType(rest), backend, created: Date.now(), data: data.slice().buffer });
-    told = { ...rest, bytes: data.byteLength };
+    const stored = await keep({ ...withoutType(rest), backend, created: Date.now(), data: data.slice().buffer });
+    told = { ...rest, bytes: data.byteLength, stored };
   } else {
-    await save(run);
+    await save(runs.get(run));
     told = event;
   }
   if (runs.has(run)) post({ type: "event", run, event: told });
@@ -137,52 +144,52 @@ function withoutType<T extends { type: string }>({ type: _type, ...rest }: T): O
   return rest;
 }
 
-/** In storage, or, where nothing can be stored, with the page, which outlives this worker. */
-async function keep(checkpoint: StoredCheckpoint): Promise<void> {
+/** In storage (then true), or, where nothing can be stored, with the page, which outlives this worker. */
+async function keep(checkpoint: StoredCheckpoint): Promise<boolean> {
   try {
     if (storage?.persistent) await storage.putCheckpoint(checkpoint);
-    if (storage?.persistent) return;
-  } catch (error) {
-    notice(error);
+    if (storage?.persistent) return true;
+  } catch {
+    // The storage has told its listeners why.
   }
   kept.set(checkpoint.key, checkpoint);
   post({ type: "keep", checkpoint });
+  return false;
 }
 
-async function save(run: string): Promise<void> {
-  const entry = runs.get(run);
+async function save(entry: Entry | undefined): Promise<void> {
   if (!entry?.saved) return;
   try {
     await storage?.saveRun(entry.record);
-  } catch (error) {
-    notice(error);
+  } catch {
+    // The storage has told its listeners why.
   }
 }
 
-function notice(error: unknown): void {
-  if (noticed) return;
-  noticed = true;
-  const message = error instanceof StorageError ? error.message : STRINGS.storageFailed(lastLine(error));
-  post({ type: "notice", message });
+/** Takes a run out of those that are on; undefined if it has ended already. */
+function end(run: string): Entry | undefined {
+  const entry = runs.get(run);
+  runs.delete(run);
+  return entry;
 }
 
 async function finish(run: string, output: Extract<BridgeOutput, { state: "done" }>): Promise<void> {
-  const record = runs.get(run)?.record;
-  if (!record) return;
+  const entry = end(run);
+  if (!entry) return;
+  const { record } = entry;
   const { digest, explanation, outcome, record: reported } = output;
   Object.assign(record, { state: "done", digest, explanation, outcome: outcome ?? null });
-  await save(run);
-  runs.delete(run);
+  if (typeof reported["recipe"] === "string") record.recipe = reported["recipe"];
+  await save(entry);
   post({ type: "done", run, result: { digest, explanation, outcome: outcome ?? null, record: reported, run: record } });
 }
 
 async function fail(run: string, message: string, trace: string): Promise<void> {
   if (trace) console.error(trace);
-  const record = runs.get(run)?.record;
-  if (!record) return;
-  record.state = "error";
-  await save(run);
-  runs.delete(run);
+  const entry = end(run);
+  if (!entry) return;
+  entry.record.state = "error";
+  await save(entry);
   post({ type: "state", run, state: "error", detail: STRINGS.runFailed(message) });
 }
 
@@ -207,12 +214,11 @@ function begin({ run, widget, parameters, entry, created }: Extract<ToWorker, { 
 }
 
 async function stop(run: string): Promise<void> {
-  const record = runs.get(run)?.record;
-  if (!record) return;
+  const entry = end(run);
+  if (!entry) return;
   session?.stop(run);
-  record.state = "stopped";
-  await save(run);
-  runs.delete(run);
+  entry.record.state = "stopped";
+  await save(entry);
   post({ type: "state", run, state: "stopped" });
 }
 

@@ -3,10 +3,7 @@
 import type { SiteConfig } from "../engine/protocol";
 import type { WidgetDescription } from "../ui/describe";
 
-export interface PageConfig {
-  root: string;
-  course: string;
-  version: string;
+export interface PageConfig extends Omit<SiteConfig, "runtime"> {
   /** Slug of the page, "widget/<id>" for a widget alone. */
   page: string;
   kind: "lesson" | "page";
@@ -15,9 +12,7 @@ export interface PageConfig {
   widgets: Record<string, WidgetDescription>;
 }
 
-export interface WidgetPageConfig extends PageConfig {
-  runtime: SiteConfig["runtime"];
-}
+export type WidgetPageConfig = PageConfig & SiteConfig;
 
 export function readConfig(): PageConfig {
   return JSON.parse(document.getElementById("raona-config")?.textContent ?? "{}") as PageConfig;

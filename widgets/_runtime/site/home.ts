@@ -14,10 +14,16 @@ export async function setUpHome(progress: Progress, course: string): Promise<voi
     }
   };
   const notice = panel.querySelector("[data-notice]");
-  if (notice && storage.notice) notice.textContent = storage.notice;
+  storage.onNotice((message) => notice?.replaceChildren(message));
 
   panel.querySelector("[data-action=export]")?.addEventListener("click", async () => {
-    const url = URL.createObjectURL(new Blob([await storage.exportProgress()], { type: "application/json" }));
+    let file: string;
+    try {
+      file = await storage.exportProgress();
+    } catch (error) {
+      return say(error instanceof Error ? error.message : String(error), "alert");
+    }
+    const url = URL.createObjectURL(new Blob([file], { type: "application/json" }));
     const link = document.createElement("a");
     link.href = url;
     link.download = texts.progress.file(course);

@@ -8,6 +8,7 @@ import { setUpQuizzes } from "./quiz";
 import { setUpReading } from "./reading";
 import { setUpResources } from "./resources";
 import { setUpScrollers } from "./scrollers";
+import { texts } from "./texts";
 import { setUpTheme } from "./theme";
 
 const config = readConfig();
@@ -18,7 +19,7 @@ setUpReading(config.course, config.page);
 setUpScrollers();
 setUpEmbed(config.page.replace(/^widget\//, ""));
 if (hasWidgets(config)) {
-  void import("./widgets").then(({ setUpWidgets }) => setUpWidgets(config, progress.open()));
+  import("./widgets").then(({ setUpWidgets }) => setUpWidgets(config, progress.open())).catch(tellWithoutWidgets);
 }
 if (config.kind === "lesson") {
   void setUpQuizzes(progress, config.page);
@@ -27,4 +28,16 @@ if (config.kind === "lesson") {
   void progress.keepVisit(config.page);
 } else {
   void setUpHome(progress, config.course);
+}
+
+/** The recorded runs stay readable. */
+function tellWithoutWidgets(error: unknown): void {
+  console.error(error);
+  for (const body of document.querySelectorAll("section[data-widget] .widget-body")) {
+    const alert = document.createElement("div");
+    alert.className = "widget-alert";
+    alert.setAttribute("role", "alert");
+    body.querySelector(".widget-head")?.after(alert);
+    alert.textContent = texts.widgets.missing;
+  }
 }

@@ -8,12 +8,19 @@ export type Marks = Record<string, boolean>;
 export class Progress {
   private storage: Promise<Storage> | undefined;
   private asked = false;
+  private notice = "";
 
   constructor(private readonly course: string) {}
 
   /** Opened at the first use, so that a page that keeps nothing touches no storage. */
   open(): Promise<Storage> {
-    return (this.storage ??= openStorage(this.course));
+    this.storage ??= openStorage(this.course).then((storage) => {
+      storage.onNotice((message) => {
+        this.notice = message;
+      });
+      return storage;
+    });
+    return this.storage;
   }
 
   /** Solved questions of a lesson: question → the answers chosen. */
@@ -34,25 +41,28 @@ export class Progress {
     return Object.keys(record(await (await this.open()).getProgress(`visit/${lesson}`))).length > 0;
   }
 
-  keepAnswers(lesson: string, answers: Answers): Promise<void> {
+  /** Like everything that keeps something: resolves to null, or to the reason, in Catalan, why it is not kept. */
+  keepAnswers(lesson: string, answers: Answers): Promise<string | null> {
     return this.keep(`quiz/${lesson}`, answers);
   }
 
-  keepMarks(lesson: string, marks: Marks): Promise<void> {
+  keepMarks(lesson: string, marks: Marks): Promise<string | null> {
     return this.keep(`resources/${lesson}`, marks);
   }
 
-  keepVisit(lesson: string): Promise<void> {
+  keepVisit(lesson: string): Promise<string | null> {
     return this.keep(`visit/${lesson}`, { seen: true });
   }
 
-  private async keep(id: string, value: unknown): Promise<void> {
+  private async keep(id: string, value: unknown): Promise<string | null> {
     const storage = await this.open();
-    await storage.putProgress(id, value);
+    const kept = await storage.putProgress(id, value).then(() => storage.persistent, () => false);
+    if (!kept) return this.notice;
     if (!this.asked && !id.startsWith("visit/")) {
       this.asked = true;
       await storage.persist(); // from a click: the moment when browsers say yes
     }
+    return null;
   }
 }
 

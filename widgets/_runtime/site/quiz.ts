@@ -2,6 +2,7 @@
 
 import type { Answers, Progress } from "./progress";
 import { texts } from "./texts";
+import { tellUnsaved } from "./unsaved";
 
 export async function setUpQuizzes(progress: Progress, lesson: string): Promise<void> {
   const quizzes = [...document.querySelectorAll<HTMLElement>("[data-quiz]")];
@@ -20,7 +21,7 @@ export async function setUpQuizzes(progress: Progress, lesson: string): Promise<
     const question = new Question(element, () => {
       answers[question.key] = question.chosen();
       count();
-      void progress.keepAnswers(lesson, answers);
+      void progress.keepAnswers(lesson, answers).then((why) => tellUnsaved(question.end, why));
     });
     questions.push(question);
   }
@@ -47,6 +48,11 @@ class Question {
     this.button = element.querySelector("[data-check]");
     this.button?.addEventListener("click", () => this.check(true));
     element.addEventListener("change", () => this.reset());
+  }
+
+  /** After which there is room for a word more. */
+  get end(): Element {
+    return this.feedback ?? this.element;
   }
 
   chosen(): number[] {

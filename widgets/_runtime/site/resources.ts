@@ -2,6 +2,7 @@
 
 import type { Marks, Progress } from "./progress";
 import { texts } from "./texts";
+import { tellUnsaved } from "./unsaved";
 
 export async function setUpResources(progress: Progress, lesson: string): Promise<void> {
   const items = [...document.querySelectorAll<HTMLElement>("[data-resource]")];
@@ -23,7 +24,7 @@ export async function setUpResources(progress: Progress, lesson: string): Promis
     box.addEventListener("change", () => {
       marks[key] = box.checked;
       show();
-      void progress.keepMarks(lesson, marks);
+      void progress.keepMarks(lesson, marks).then((why) => tellUnsaved(box.closest("label") ?? box, why));
     });
   }
   Object.assign(marks, { ...(await progress.marks(lesson)), ...marks });

@@ -11,6 +11,7 @@ export const texts = {
     again: "Torna-ho a provar",
     check: "Comprova la resposta",
   },
+  widgets: { missing: "No s'han pogut carregar els experiments. Comprova la connexió i recarrega la pàgina." },
   resources: { counter: (read: number, all: number) => `${read} de ${all} llegits` },
   progress: {
     questions: (solved: number, all: number) => `${solved} de ${all} preguntes`,

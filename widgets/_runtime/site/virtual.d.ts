@@ -1,5 +1,5 @@
 /** Modules that exist only in the bundle: builder/bundle.mjs writes them. */
 declare module "raona:views" {
   /** Widget id → its optional view, widgets/<id>/view.ts. */
-  export const views: Record<string, () => Promise<{ default: import("../ui/view").WidgetView }>>;
+  export const views: Record<string, () => Promise<import("../ui/view").ViewModule>>;
 }

@@ -1,6 +1,6 @@
 /** One widget of a page: its state, its runs, and what the reader does to it. */
 
-import type { LoadStage, Parameters, Reading, RunEvent, RunHandle, RunRecord, RunResult, RunState, Samples } from "../engine/protocol";
+import type { LoadStage, Parameters, Reading, RunEvent, RunHandle, RunRecord, RunResult, RunState } from "../engine/protocol";
 import type { Runtime } from "../engine/runtime";
 import type { Storage } from "../engine/storage";
 import { Announcer } from "./announcer";
@@ -18,23 +18,27 @@ import { ResultsView } from "./results";
 import { ShareBox } from "./share";
 import { fill, strings, tookText, whenText } from "./text";
 import { type Action, Toolbar } from "./toolbar";
-import type { Cleanup, ViewEvent, ViewModel, WidgetState, WidgetView } from "./view";
+import type { Cleanup, ViewEvent, ViewModel, ViewModule, WidgetState } from "./view";
 
 interface Site {
   section: HTMLElement;
   description: WidgetDescription;
   runtime: Runtime;
   storage: Storage;
-  view: WidgetView | undefined;
+  view: (() => Promise<ViewModule>) | undefined;
   /** The page's address speaks of this widget. */
   ownsLink: boolean;
 }
+
+/** A chart that takes longer than this to fetch is not waited for. */
+const CHART_MILLISECONDS = 8000;
 
 /** A run that is on. */
 interface Attempt {
   parameters: Parameters;
   prediction: Prediction;
-  samples: Samples;
+  /** Everything that it trained outlives the page. */
+  stored: boolean;
   handle: RunHandle | null;
   /** The results that it replaces, to compare with and to go back to. */
   before: Shown | null;
@@ -98,19 +102,18 @@ export class Controller implements ViewModel {
     const signal = this.events.signal;
     part(section, "parameters").addEventListener("input", (event) => this.onInput(event), { signal });
     this.cleanups.push(runtime.subscribe((status, stage, error) => this.onRuntime(status, stage, error)));
-    if (storage.notice) this.notes.set("storage", storage.notice);
 
     const given = { ...this.presets(), ...this.linked() };
     this.controls.write({ ...defaults(description), ...given });
     this.results.marked = this.values();
     this.enter("idle");
     void this.restore(given);
-    this.mount(view);
+    void this.mount(view);
   }
 
   /** Fetches what a run needs, chart first: once the runtime is ready the network is needed no more. */
   async prepare(): Promise<void> {
-    await this.loadChart();
+    await Promise.race([this.loadChart(), new Promise((resolve) => setTimeout(resolve, CHART_MILLISECONDS))]);
     await this.runtime.load().catch(() => undefined); // onRuntime tells, and Run tries again
   }
 
@@ -136,13 +139,9 @@ export class Controller implements ViewModel {
     this.announcer.say(text);
   }
 
-  /** A message of the engine's that is no error, e.g. that the browser has no room left. */
+  /** What the storage, here or in the engine, has to tell: e.g. that there is no room left. */
   notice(text: string): void {
-    this.notes.set("engine", text);
-  }
-
-  get active(): boolean {
-    return this.attempt !== null;
+    this.notes.set("storage", text);
   }
 
   // ---------------------------------------------------------------- what the reader does
@@ -156,7 +155,7 @@ export class Controller implements ViewModel {
       case "resume":
         return this.attempt?.handle?.resume();
       case "stop":
-        return this.stop();
+        return this.attempt?.handle?.stop();
       case "repeat":
         return this.repeat();
       case "new-seed":
@@ -180,7 +179,7 @@ export class Controller implements ViewModel {
     const attempt: Attempt = {
       parameters: parameters ?? read.values,
       prediction: this.predict.value,
-      samples: {},
+      stored: true,
       handle: null,
       before: this.shown,
     };
@@ -197,12 +196,11 @@ export class Controller implements ViewModel {
     this.closeRecorded();
     this.enter("loading");
     this.syncAddress();
-    void this.start(attempt);
+    void this.loadChart();
+    this.start(attempt);
   }
 
-  private async start(attempt: Attempt): Promise<void> {
-    await this.loadChart();
-    if (this.attempt !== attempt) return; // stopped meanwhile
+  private start(attempt: Attempt): void {
     attempt.handle = this.runtime.start(this.widget.id, attempt.parameters, {
       state: (state, detail) => {
         if (this.attempt === attempt) this.onState(attempt, state, detail);
@@ -214,13 +212,6 @@ export class Controller implements ViewModel {
         if (this.attempt === attempt) this.onDone(attempt, result);
       },
     });
-  }
-
-  private stop(): void {
-    const attempt = this.attempt;
-    if (!attempt) return;
-    if (attempt.handle) attempt.handle.stop();
-    else this.onStopped(attempt);
   }
 
   /** Runs with the very parameters of the run shown, so that the same bits are due. */
@@ -364,10 +355,12 @@ export class Controller implements ViewModel {
         break;
       }
       case "checkpoint":
-        this.announcer.say(fill(strings.progress.checkpoint, { steps: formatNumber(event.steps, "integer") }));
+        attempt.stored &&= event.stored;
+        this.announcer.say(
+          fill(strings.progress[event.stored ? "checkpoint" : "checkpoint-unsaved"], { steps: formatNumber(event.steps, "integer") }),
+        );
         break;
-      case "sample":
-        attempt.samples[event.name] = event.data;
+      case "sample": // comes back whole in the run's record
         break;
       case "note":
         this.notes.set("run", event.text);
@@ -379,8 +372,7 @@ export class Controller implements ViewModel {
   private onDone(attempt: Attempt, result: RunResult): void {
     this.attempt = null;
     const run: RunRecord = { ...result.run, prediction: attempt.prediction };
-    if (Object.keys(run.samples).length === 0) run.samples = attempt.samples;
-    void this.storage.saveRun(run).catch(() => undefined); // the run itself is saved; only the bet would be lost
+    void this.storage.saveRun(run).catch(() => undefined); // to add the bet; `onNotice` tells why it cannot
     const twin = this.history.twin(run);
     this.history.add(run);
     this.display({ run, read: run.params });
@@ -397,7 +389,7 @@ export class Controller implements ViewModel {
 
   private onStopped(attempt: Attempt): void {
     this.attempt = null;
-    const text = fill(strings.results.stopped, { share: this.progress.shareText });
+    const text = fill(strings.results[attempt.stored ? "stopped" : "stopped-unsaved"], { share: this.progress.shareText });
     const before = attempt.before;
     this.notes.clear("changed");
     this.notes.set("stopped", text, before ? { label: strings.actions.undo, run: () => this.goBack(before.run.params, before) } : undefined);
@@ -464,11 +456,18 @@ export class Controller implements ViewModel {
     this.closeRecorded();
   }
 
+  /** Nothing waits for this for long: without a chart there are the readouts and the table. */
   private async loadChart(): Promise<void> {
+    const late = setTimeout(() => {
+      if (this.attempt || this.shown) this.notes.set("chart", strings.runtime["chart-late"]);
+    }, CHART_MILLISECONDS);
     try {
       await this.results.load();
+      this.notes.clear("chart");
     } catch {
       this.notes.set("chart", strings.runtime["chart-failed"]);
+    } finally {
+      clearTimeout(late);
     }
   }
 
@@ -550,12 +549,15 @@ export class Controller implements ViewModel {
     this.notes.clear("link");
     this.notes.set("restored", fill(strings.results.restored, values));
     this.enter("done");
-    await this.loadChart();
+    void this.loadChart();
     this.compare(shown, this.values());
   }
 
-  private mount(view: WidgetView | undefined): void {
-    if (!view) return;
+  private async mount(load: (() => Promise<ViewModule>) | undefined): Promise<void> {
+    if (!load) return;
+    const view = await load().then((module) => module.default, () => null);
+    if (this.events.signal.aborted) return;
+    if (!view) return this.notes.set("view", strings.runtime["view-failed"]);
     const element = part(this.section, "view");
     element.hidden = false;
     const undo = [view.initialize?.({ model: this }), view.render({ model: this, element })];

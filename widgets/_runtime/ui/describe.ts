@@ -1,6 +1,6 @@
 /** What a widget says of itself: `Widget.describe()` of widgets/_runtime/registry.py, with its Catalan texts. */
 
-import type { RuntimeManifest, Value } from "../engine/protocol";
+import type { Value } from "../engine/protocol";
 import type { NumberFormat } from "./numbers";
 
 export type ParameterDescription =
@@ -79,13 +79,4 @@ export interface WidgetLabels {
   readouts: Record<string, { label: string; format: NumberFormat; help?: string }>;
   panels: PanelLabels[];
   asides?: Record<string, Record<string, unknown>>;
-}
-
-/** `#raona-config` of a page. */
-export interface PageConfig {
-  root: string;
-  course: string;
-  version: string;
-  runtime: RuntimeManifest & { worker: string };
-  widgets: Record<string, WidgetDescription>;
 }

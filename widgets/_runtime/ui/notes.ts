@@ -31,8 +31,4 @@ export class Notes {
       this.shown.delete(key);
     }
   }
-
-  has(key: string): boolean {
-    return this.shown.has(key);
-  }
 }

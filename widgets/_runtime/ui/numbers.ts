@@ -18,15 +18,6 @@ const SUPERSCRIPTS: Readonly<Record<string, string>> = {
   "5": "⁵", "6": "⁶", "7": "⁷", "8": "⁸", "9": "⁹",
 };
 
-const FORMATS: readonly string[] = [
-  "percent", "percent-value", "integer", "year", "number", "signed", "scientific",
-];
-
-/** True if `name` is one of the formats of this module. */
-export function isNumberFormat(name: string): name is NumberFormat {
-  return FORMATS.includes(name);
-}
-
 /** Writes `value` in Catalan. Without `digits`, trailing zeros of the decimals are dropped. */
 export function formatNumber(
   value: number | null | undefined,
@@ -61,6 +52,12 @@ export function parseNumber(text: string): number {
     ? clean.replace(/\./g, "").replace(",", ".")
     : clean.replace(",", ".");
   return /^[+-]?(\d+\.?\d*|\.\d+)$/.test(normal) ? Number(normal) : Number.NaN;
+}
+
+/** Reads a link's or a native control's number, which is a machine's ("0.125" is an eighth), or else as `parseNumber`. */
+export function readNumber(text: string): number {
+  const machine = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
+  return Number.isFinite(machine) ? machine : parseNumber(text);
 }
 
 function percent(value: number, digits: number | undefined): string {

@@ -2,13 +2,18 @@
 
 import type { Parameters, Value } from "../engine/protocol";
 import type { ParameterDescription, ParameterLabels, WidgetDescription } from "./describe";
-import { formatNumber, parseNumber } from "./numbers";
+import { formatNumber, readNumber } from "./numbers";
 import { fill, strings } from "./text";
 
 export type Checked = { ok: true; value: Value } | { ok: false; message: string };
 
-/** Checks a value typed by the reader or carried by a link. */
-export function checkValue(parameter: ParameterDescription, labels: ParameterLabels | undefined, raw: string): Checked {
+/** Checks the value of a native control or of a link; for one typed in a text field, give `parseNumber` to read it. */
+export function checkValue(
+  parameter: ParameterDescription,
+  labels: ParameterLabels | undefined,
+  raw: string,
+  read: (text: string) => number = readNumber,
+): Checked {
   const label = labels?.label ?? parameter.name;
   const text = raw.trim();
   if (parameter.kind === "choice") {
@@ -18,7 +23,7 @@ export function checkValue(parameter: ParameterDescription, labels: ParameterLab
     return { ok: false, message: fill(strings.parameters.choice, { label, options: options.join("; "), value: text }) };
   }
   const { kind, minimum, maximum, step } = parameter;
-  const value = parseNumber(text);
+  const value = read(text);
   const integer = kind !== "number";
   if (Number.isNaN(value) || value < minimum || value > maximum || (integer && !Number.isInteger(value))) {
     const template = integer ? strings.parameters.integer : strings.parameters.number;

@@ -38,21 +38,23 @@ export class ResultsView {
     setText(part(root, "summary"), strings.chart.empty);
   }
 
-  /** Fetches the chart's code, once for all widgets; rejects if it cannot be had. */
+  /** Fetches the chart's code, once for all widgets; rejects if it cannot be had, and then tries again when asked. */
   load(): Promise<void> {
-    this.module ??= import("./chart").then(({ createChart }) => {
-      for (const panel of this.description.labels.panels) {
-        const figure = this.figure(panel.id);
-        const chart = createChart(part(figure, "plot"), part(figure, "values"), panel, this.description.labels);
-        this.charts.set(panel.id, chart);
-      }
-      this.draw();
-    });
+    this.module ??= import("./chart").then(
+      ({ createChart }) => {
+        for (const panel of this.description.labels.panels) {
+          const figure = this.figure(panel.id);
+          const chart = createChart(part(figure, "plot"), part(figure, "values"), panel, this.description.labels);
+          this.charts.set(panel.id, chart);
+        }
+        this.draw();
+      },
+      (error: unknown) => {
+        this.module = undefined;
+        throw error;
+      },
+    );
     return this.module;
-  }
-
-  get visible(): boolean {
-    return !this.host.hidden;
   }
 
   show(visible: boolean): void {

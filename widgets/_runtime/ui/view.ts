@@ -32,6 +32,11 @@ export interface ViewModel {
   readonly uid: string;
 }
 
+/** widgets/<id>/view.ts */
+export interface ViewModule {
+  default: WidgetView;
+}
+
 export interface WidgetView {
   initialize?(context: { model: ViewModel }): Cleanup | undefined;
   render(context: { model: ViewModel; element: HTMLElement }): Cleanup | undefined;

@@ -3,12 +3,10 @@
 import type { Runtime } from "../engine/runtime";
 import type { Storage } from "../engine/storage";
 import { Controller } from "./controller";
-import type { PageConfig } from "./describe";
+import type { WidgetDescription } from "./describe";
 import { make } from "./dom";
 import { fill, strings } from "./text";
-import type { Cleanup, WidgetView } from "./view";
-
-export type { WidgetView };
+import type { Cleanup, ViewModule } from "./view";
 
 /** How near the viewport a widget must come before the runtime is fetched. */
 const NEAR = "400px";
@@ -18,36 +16,38 @@ interface SavingConnection {
 }
 
 /**
- * Hydrates every `section[data-widget]` of the page. `views` holds the default export of each widgets/<id>/view.ts.
- * Returns what undoes it.
+ * Hydrates every `section[data-widget]` of the page, whose descriptions stand in `widgets`. `views` fetches each
+ * widgets/<id>/view.ts. Returns what undoes it.
  */
 export function hydrateWidgets(
-  config: PageConfig,
+  widgets: Readonly<Record<string, WidgetDescription>>,
   runtime: Runtime,
   storage: Storage,
-  views: Readonly<Record<string, WidgetView>> = {},
+  views: Readonly<Record<string, () => Promise<ViewModule>>> = {},
 ): Cleanup {
   const linked = new URLSearchParams(location.search).get("w");
-  let linkTaken = false;
-  const controllers: Controller[] = [];
-  for (const section of document.querySelectorAll<HTMLElement>("section[data-widget]")) {
+  const sections = [...document.querySelectorAll<HTMLElement>("section[data-widget]")];
+  const owner = linkOwner(sections, linked);
+  const controllers = sections.map((section) => {
     const id = section.dataset["widget"] ?? "";
-    const description = config.widgets[id];
+    const description = widgets[id];
     if (!description) throw new Error(`#raona-config says nothing of the widget ${id}`);
-    const owns: boolean = linked === id && !linkTaken;
-    linkTaken ||= owns;
-    controllers.push(new Controller({ section, description, runtime, storage, view: views[id], ownsLink: owns }));
-  }
-  if (linked !== null && !linkTaken && controllers.length > 0) refuseLink(linked);
-  const stopWatching = watchNear(controllers);
-  const stopListening = runtime.onNotice((message) => {
-    (controllers.find(({ active }) => active) ?? controllers[0])?.notice(message);
+    return new Controller({ section, description, runtime, storage, view: views[id], ownsLink: section === owner });
   });
-  return () => {
-    stopWatching();
-    stopListening();
-    for (const controller of controllers) controller.close();
+  if (linked !== null && !owner && controllers.length > 0) refuseLink(linked);
+  const notice = (message: string): void => {
+    for (const controller of controllers) controller.notice(message);
   };
+  const undo = [watchNear(controllers), runtime.onNotice(notice), storage.onNotice(notice)];
+  return () => {
+    for (const cleanup of [...undo, ...controllers.map((controller) => () => controller.close())]) cleanup();
+  };
+}
+
+/** Of several sections with the widget that the address names, the one that its anchor names, as in a shared link. */
+function linkOwner(sections: HTMLElement[], linked: string | null): HTMLElement | undefined {
+  const named = sections.filter((section) => section.dataset["widget"] === linked);
+  return named.find((section) => section.id === location.hash.slice(1)) ?? named[0];
 }
 
 function refuseLink(name: string): void {
