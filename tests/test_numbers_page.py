@@ -35,7 +35,9 @@ def page_numbers(tmp_path_factory):
     source = ROOT / "widgets/_runtime/ui/numbers.ts"
     esbuild = shutil.which("esbuild", path=str(ROOT / "node_modules/.bin"))
     assert esbuild, "esbuild is missing: run `npm ci`"
-    subprocess.run([esbuild, source, "--format=esm", f"--outfile={folder / 'numbers.mjs'}", "--log-level=error"], check=True)
+    subprocess.run(
+        [esbuild, source, "--format=esm", f"--outfile={folder / 'numbers.mjs'}", "--log-level=error"], check=True
+    )
 
     def ask(formatted=(), parsed=()):
         request = json.dumps({"formatted": list(formatted), "parsed": list(parsed)})
@@ -57,7 +59,9 @@ def test_the_page_and_python_agree_on_numbers_of_any_size(page_numbers):
     asked = []
     for _ in range(4000):
         size = 10 ** draw.uniform(-8, 11)
-        value = draw.choice([size, -size, round(size, 2), draw.random(), draw.randrange(201) / 200, draw.randrange(16) / 8])
+        value = draw.choice(
+            [size, -size, round(size, 2), draw.random(), draw.randrange(201) / 200, draw.randrange(16) / 8]
+        )
         format = draw.choice(["percent", "percent-value", "integer", "number", "signed", "scientific"])
         asked.append((value, format, draw.choice([None, None, 0, 1, 2, 3])))
     found = page_numbers(asked)["formatted"]
@@ -67,6 +71,21 @@ def test_the_page_and_python_agree_on_numbers_of_any_size(page_numbers):
 
 
 def test_what_a_reader_types_is_read(page_numbers):
-    texts = ["9", " 9 ", "2,5", "2.5", "1.500", "1.234,5", "30 %", "−3", "4.294.967.295", "", "abc", "1e3", "0x10", "1,2,3"]
+    texts = [
+        "9",
+        " 9 ",
+        "2,5",
+        "2.5",
+        "1.500",
+        "1.234,5",
+        "30 %",
+        "−3",
+        "4.294.967.295",
+        "",
+        "abc",
+        "1e3",
+        "0x10",
+        "1,2,3",
+    ]
     values = [9, 9, 2.5, 2.5, 1500, 1234.5, 30, -3, 4294967295, None, None, None, None, None]
     assert page_numbers(parsed=texts)["parsed"] == values

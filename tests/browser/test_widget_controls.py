@@ -9,10 +9,13 @@ from playwright.sync_api import Browser
 from widget_page import (
     FULL_RUN,
     act,
+    act_at,
     alert,
     axe,
+    hydrated,
     note,
     open_widget,
+    reached,
     readouts,
     section,
     series,
@@ -34,56 +37,71 @@ def settings(page) -> dict[str, str]:
 
 
 def test_a_link_restores_every_setting_and_runs_nothing(chromium: Browser, lesson):
-    with open_widget(chromium, lesson + "?w=cot&seed=7&k=5&checkpoint=1000") as page:
+    with open_widget(chromium, lesson + "?w=cot&seed=7&k=5&checkpoint=1000", saves_data=True) as page:
         assert settings(page) == {"checkpoint": "1000", "k": "5", "seed": "7"}
         assert section(page).get_attribute("data-state") == "idle"
         assert "Executa" in (note(page, "link").text_content() or "")
         assert alert(page) == ""
 
 
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        ("w=cot&k=99", ["entre 1 i 15", "«99»"]),
-        ("w=cot&k=2.5", ["entre 1 i 15", "«2.5»"]),
-        ("w=cot&seed=abc", ["Llavor", "«abc»"]),
-        ("w=cot&seed=-1", ["Llavor", "«-1»"]),
-        ("w=cot&checkpoint=600", ["500 passos", "«600»"]),
-        ("w=cot&chains=3", ["no té", "«chains»"]),
-        ("w=cot&k=3&k=4", ["Porta més d'un valor", "«k»"]),
-        ("w=cot&k=%3Cb%3E", ["entre 1 i 15", "«<b>»"]),
-    ],
-)
-def test_a_malformed_link_is_told_in_catalan_and_changes_nothing(chromium: Browser, lesson, query, words):
-    with open_widget(chromium, f"{lesson}?{query}") as page:
-        message = alert(page)
-        assert all(word in message for word in words), message
-        assert settings(page) == {"checkpoint": "500", "k": "9", "seed": "1"}
-        assert section(page).get_attribute("data-state") == "idle"
+MALFORMED = {
+    "w=cot&k=99": ["entre 1 i 15", "«99»"],
+    "w=cot&k=2.5": ["entre 1 i 15", "«2.5»"],
+    "w=cot&seed=abc": ["Llavor", "«abc»"],
+    "w=cot&seed=-1": ["Llavor", "«-1»"],
+    "w=cot&checkpoint=600": ["500 passos", "«600»"],
+    "w=cot&chains=3": ["no té", "«chains»"],
+    "w=cot&k=3&k=4": ["Porta més d'un valor", "«k»"],
+    "w=cot&k=%3Cb%3E": ["entre 1 i 15", "«<b>»"],
+}
+
+
+def test_a_malformed_link_is_told_in_catalan_and_changes_nothing(chromium: Browser, lesson):
+    with open_widget(chromium, lesson, saves_data=True) as page:
+        for query, words in MALFORMED.items():
+            page.goto(f"{lesson}?{query}")
+            hydrated(page)
+            message = alert(page)
+            assert all(word in message for word in words), (query, message)
+            assert settings(page) == {"checkpoint": "500", "k": "9", "seed": "1"}, query
+            assert section(page).get_attribute("data-state") == "idle"
         assert axe(page) == []
 
 
+def test_for_a_reader_who_saves_data_nothing_is_fetched_before_run(chromium: Browser, lesson):
+    with open_widget(chromium, lesson, saves_data=True) as page:
+        page.wait_for_timeout(1000)
+        assert page.locator('body[data-runtime="off"]').count() == 1
+        act(page, "run")
+        wait_state(page, "running", "done")
+
+
 def test_a_link_keeps_what_is_valid_in_it(chromium: Browser, lesson):
-    with open_widget(chromium, lesson + "?w=cot&seed=7&k=99") as page:
+    with open_widget(chromium, lesson + "?w=cot&seed=7&k=99", saves_data=True) as page:
         assert settings(page) == {"checkpoint": "500", "k": "9", "seed": "7"}
         assert "«99»" in alert(page)
 
 
 def test_a_link_to_a_widget_of_another_page_says_so(chromium: Browser, lesson):
-    with open_widget(chromium, lesson + "?w=inference&seed=7") as page:
+    with open_widget(chromium, lesson + "?w=inference&seed=7", saves_data=True) as page:
         assert "«inference»" in (page.locator('main > [role="alert"]').text_content() or "")
         assert settings(page)["seed"] == "1"
 
 
 def test_sharing_copies_a_link_that_restores_the_settings(chromium: Browser, lesson):
-    with open_widget(chromium, lesson, permissions=["clipboard-read", "clipboard-write"]) as page:
+    with open_widget(chromium, lesson, permissions=["clipboard-read", "clipboard-write"], saves_data=True) as page:
         section(page).locator('[name="seed"]').fill("4294967295")
         section(page).locator('[name="k"]').fill("15")
         act(page, "share")
         field = section(page).locator('[data-part="link"]')
         field.wait_for()
         link = field.input_value()
-        assert parse_qs(urlsplit(link).query) == {"w": ["cot"], "checkpoint": ["500"], "k": ["15"], "seed": ["4294967295"]}
+        assert parse_qs(urlsplit(link).query) == {
+            "w": ["cot"],
+            "checkpoint": ["500"],
+            "k": ["15"],
+            "seed": ["4294967295"],
+        }
         assert page.evaluate("navigator.clipboard.readText()") == link
         assert axe(page) == []
         page.goto(link)
@@ -92,9 +110,10 @@ def test_sharing_copies_a_link_that_restores_the_settings(chromium: Browser, les
 
 
 def test_without_a_clipboard_the_link_is_there_to_be_copied(chromium: Browser, lesson):
-    with open_widget(chromium, lesson) as page:
+    with open_widget(chromium, lesson, saves_data=True) as page:
         page.evaluate("""() => {
-          Object.defineProperty(navigator, "clipboard", { value: { writeText: () => Promise.reject(new Error("no")) } });
+          const refuse = () => Promise.reject(new Error("no"));
+          Object.defineProperty(navigator, "clipboard", { value: { writeText: refuse } });
           document.execCommand = () => false;
         }""")
         act(page, "share")
@@ -105,7 +124,7 @@ def test_without_a_clipboard_the_link_is_there_to_be_copied(chromium: Browser, l
 
 
 def test_a_reload_keeps_the_settings_that_a_link_brought_and_the_reader_changed(chromium: Browser, lesson):
-    with open_widget(chromium, lesson + "?w=cot&seed=7") as page:
+    with open_widget(chromium, lesson + "?w=cot&seed=7", saves_data=True) as page:
         section(page).locator('[name="k"]').fill("3")
         page.reload()
         section(page).locator('[data-part="live"]').wait_for()
@@ -113,7 +132,7 @@ def test_a_reload_keeps_the_settings_that_a_link_brought_and_the_reader_changed(
 
 
 def test_an_invalid_parameter_is_refused_where_it_is(chromium: Browser, lesson):
-    with open_widget(chromium, lesson) as page:
+    with open_widget(chromium, lesson, saves_data=True) as page:
         seed = section(page).locator('[name="seed"]')
         seed.fill("-3")
         assert "«-3»" in alert(page)
@@ -128,9 +147,7 @@ def test_an_invalid_parameter_is_refused_where_it_is(chromium: Browser, lesson):
 def test_stopping_keeps_what_was_reached_and_its_checkpoints(chromium: Browser, lesson):
     with open_widget(chromium, lesson) as page:
         act(page, "run")
-        section(page).locator('[data-readout="cot-500"]:not([data-value=""])').wait_for(timeout=FULL_RUN)
-        section(page).locator('[data-readout="direct-500"]:not([data-value=""])').wait_for(timeout=FULL_RUN)
-        act(page, "stop")
+        act_at(page, reached("direct-500"), "stop")
         wait_state(page, "idle")
         assert visible_actions(page) == {"run", "new-seed", "share", "code"}
         assert "punts de control" in (note(page, "stopped").text_content() or "")
@@ -149,7 +166,7 @@ def test_the_keyboard_alone_runs_pauses_resumes_and_stops(chromium: Browser, les
         section(page).locator('[data-action="run"]').focus()
         page.keyboard.press("Enter")
         wait_state(page, "running")
-        section(page).locator('[data-action="pause"]').focus()
+        assert page.evaluate(focused) == "pause"
         page.keyboard.press("Space")
         wait_state(page, "paused")
         assert page.evaluate(focused) == "resume"
@@ -168,10 +185,9 @@ def test_with_the_network_cut_after_ready_it_still_trains_and_draws(chromium: Br
         page.locator('body[data-runtime="ready"]').wait_for(timeout=FULL_RUN)
         page.context.set_offline(True)
         act(page, "run")
-        section(page).locator('tr[data-series="direct"]').first.wait_for(state="attached", timeout=FULL_RUN)
+        wait_state(page, "done")
         assert section(page).locator('[data-panel="learning"] svg').is_visible()
-        act(page, "stop")
-        wait_state(page, "idle")
+        assert len(series(page)["direct"]) == 6
 
 
 def test_a_runtime_that_cannot_be_fetched_is_told_and_can_be_retried(chromium: Browser, lesson):
@@ -187,7 +203,7 @@ def test_a_runtime_that_cannot_be_fetched_is_told_and_can_be_retried(chromium: B
     assert axe(page) == []
     page.unroute("**/pyodide/**")
     act(page, "run")
-    wait_state(page, "running")
+    wait_state(page, "running", "done")
     assert alert(page) == ""
     context.close()
 
@@ -211,13 +227,19 @@ def test_a_phone_loses_nothing(chromium: Browser, lesson, scheme):
     options = {"viewport": PHONE, "color_scheme": scheme, "has_touch": True, "is_mobile": True}
     with open_widget(chromium, lesson, **options) as page:
         act(page, "run")
-        section(page).locator('tr[data-series="direct"]').first.wait_for(state="attached", timeout=FULL_RUN)
+        act_at(page, 'tr[data-series="direct"]', "pause")
+        wait_state(page, "paused")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         panel = section(page).locator('[data-panel="learning"] [role="slider"]')
         panel.scroll_into_view_if_needed()
-        assert section(page).locator('[data-action="pause"]').evaluate(
-            "button => { const box = button.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight; }"
-        ), "Pause stays within reach"
+        assert (
+            section(page)
+            .locator('[data-action="resume"]')
+            .evaluate(
+                "button => { const { top, bottom } = button.getBoundingClientRect();"
+                " return top >= 0 && bottom <= innerHeight; }"
+            )
+        ), "the buttons stay within reach"
         panel.tap()
         assert "passos" in (section(page).locator('[data-panel="learning"] [data-part="values"]').text_content() or "")
         assert axe(page) == []

@@ -11,12 +11,14 @@ from playwright.sync_api import Browser, Page
 from widget_page import (
     FULL_RUN,
     act,
+    act_at,
     alert,
     axe,
     digest,
     hydrated,
     note,
     open_widget,
+    reached,
     readouts,
     section,
     series,
@@ -24,6 +26,8 @@ from widget_page import (
     visible_actions,
     wait_state,
 )
+
+from widgets._runtime.native import run_to_end
 
 pytestmark = pytest.mark.browser
 
@@ -44,16 +48,20 @@ class Story:
         self.page = page
         self.moments: dict[str, dict[str, Any]] = {}
 
-    def record(self, moment: str, *, schemes: tuple[str, ...] = ("light",)) -> None:
+    def record(self, moment: str, *, schemes: tuple[str, ...] = ("light",), only: str | None = None) -> None:
+        """Takes down what the page shows now; a moment that must not pass meanwhile has one scheme and one element."""
         page = self.page
+        state = section(page).get_attribute("data-state")
+        actions = visible_actions(page)
         problems: list[str] = []
         for scheme in schemes:
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            problems += [f"{scheme}: {problem}" for problem in axe(page)]
-        page.emulate_media(color_scheme="light", reduced_motion="reduce")
+            page.emulate_media(color_scheme=scheme)
+            problems += [f"{scheme}: {problem}" for problem in axe(page, only)]
+        page.emulate_media(color_scheme="light")
         self.moments[moment] = {
+            "state": state,
             "axe": problems,
-            "actions": visible_actions(page),
+            "actions": actions,
             "readouts": readouts(page),
             "series": series(page),
             "recorded": section(page).locator('[data-part="recorded"]').evaluate("details => details.open"),
@@ -74,23 +82,21 @@ def story(chromium: Browser, course) -> Iterator[Story]:
         told.record("idle", schemes=("light", "dark"))
         section(page).locator('input[value="direct"]').check()
         act(page, "run")
-        wait_state(page, "running")
-        told.record("running", schemes=("light", "dark"))
-        section(page).locator('[data-readout="cot-500"]:not([data-value=""])').wait_for(timeout=FULL_RUN)
-        act(page, "pause")
+        act_at(page, reached("cot-500"), "pause")
         wait_state(page, "paused")
-        told.record("paused")
+        told.record("paused", schemes=("light", "dark"))
         page.wait_for_timeout(1500)
         told.record("still paused")
         act(page, "resume")
         wait_state(page, "running")
+        told.record("running", only='section[data-widget="cot"]')
         wait_state(page, "done")
         told.record("done", schemes=("light", "dark"))
         told["done"]["digest"] = digest(page)
         told["done"]["explanation"] = section(page).locator('[data-part="explanation"]').text_content()
         told["done"]["verdict"] = section(page).locator('[data-part="verdict"]').text_content()
         act(page, "repeat")
-        wait_state(page, "running")
+        wait_state(page, "running", "loading")
         wait_state(page, "done")
         told.record("repeated")
         told["repeated"]["digest"] = digest(page)
@@ -127,6 +133,9 @@ def test_axe_finds_nothing_and_nothing_overflows(story, moment):
 
 def test_each_state_offers_what_can_be_done_in_it(story):
     always = {"share", "code"}
+    assert [story[moment]["state"] for moment in ("idle", "running", "paused", "done")] == [
+        "idle", "running", "paused", "done",
+    ]  # fmt: skip
     assert story["idle"]["actions"] == {"run", "new-seed"} | always
     assert story["running"]["actions"] == {"pause", "stop"} | always
     assert story["paused"]["actions"] == {"resume", "stop"} | always
@@ -172,6 +181,15 @@ def test_done_explains_itself_and_compares_with_the_bet(story):
     done = story["done"]
     assert done["readouts"]["cot-500"][1] in done["explanation"]
     assert "el que respon de cop" in done["verdict"]
+
+
+def test_the_page_and_the_command_line_give_the_same_bits(story):
+    record = run_to_end("cot", {"checkpoint": 500, "k": 9, "seed": 1}, backend="kernel")
+    assert {name: float(value) for name, (value, _) in story["done"]["readouts"].items()} == record["readouts"]
+    assert story["done"]["series"] == {
+        name: [list(point) for point in found] for name, found in record["series"].items()
+    }
+    assert story["done"]["digest"] == record["digest"]
 
 
 def test_repeating_gives_the_same_bits_and_says_so(story):
@@ -222,7 +240,8 @@ def test_another_seed_marks_the_results_as_stale_until_undone(finished):
 
 def test_a_new_seed_runs_and_can_be_undone(finished, story):
     act(finished, "new-seed")
-    wait_state(finished, "running")
+    act_at(finished, reached("cot-500"), "pause")
+    wait_state(finished, "paused")
     assert section(finished).locator('[name="seed"]').input_value() != "1"
     assert section(finished).locator('input[value="direct"]').is_checked() is False, "a new run deserves a new bet"
     note(finished, "changed").get_by_role("button").click()

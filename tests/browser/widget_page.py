@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page
 AXE = Path(__file__).resolve().parents[2] / "node_modules/axe-core/axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 FULL_RUN = 300_000
-"""Milliseconds within which a whole NumPy run must end, even on a busy machine."""
+"""Milliseconds within which the runtime must load or a run end, even on a busy machine."""
 
 ACTIONS = ("run", "pause", "resume", "stop", "repeat", "new-seed", "share", "code")
 
@@ -22,10 +22,15 @@ def section(page: Page, widget: str = "cot") -> Locator:
 
 
 @contextmanager
-def open_widget(chromium: Browser, url: str, **options: Any) -> Iterator[Page]:
-    """A page of its own with the widgets hydrated; fails on any error the page logs."""
+def open_widget(chromium: Browser, url: str, *, saves_data: bool = False, **options: Any) -> Iterator[Page]:
+    """A page of its own with the widgets hydrated; fails on any error the page logs.
+
+    saves_data: as a reader who asked the browser to save data, for whom no runtime is fetched before Run.
+    """
     context = chromium.new_context(**{"service_workers": "block", "reduced_motion": "reduce", **options})
     context.set_default_timeout(60_000)
+    if saves_data:
+        context.add_init_script("Object.defineProperty(navigator, 'connection', { value: { saveData: true } })")
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -54,6 +59,29 @@ def act(page: Page, action: str) -> None:
     section(page).first.locator(f'[data-action="{action}"]').click()
 
 
+def act_at(page: Page, moment: str, action: str) -> None:
+    """Presses a button as soon as the widget has an element that matches `moment`: a whole run takes seconds."""
+    page.evaluate(
+        """([moment, action]) => new Promise((resolve) => {
+          const root = document.querySelector('section[data-widget="cot"]');
+          const look = () => {
+            if (!root.querySelector(moment)) return;
+            observer.disconnect();
+            root.querySelector(`[data-action="${action}"]`).click();
+            resolve();
+          };
+          const observer = new MutationObserver(look);
+          observer.observe(root, { subtree: true, childList: true, attributes: true });
+          look();
+        })""",
+        [moment, action],
+    )
+
+
+def reached(readout: str) -> str:
+    return f'[data-readout="{readout}"]:not([data-value=""])'
+
+
 def visible_actions(page: Page) -> set[str]:
     root = section(page).first
     return {action for action in ACTIONS if root.locator(f'[data-action="{action}"]').is_visible()}
@@ -61,16 +89,20 @@ def visible_actions(page: Page) -> set[str]:
 
 def readouts(page: Page) -> dict[str, tuple[str, str]]:
     """name -> (machine value, Catalan text)"""
-    found = section(page).first.locator("[data-readout]").evaluate_all(
-        "all => all.map(e => [e.dataset.readout, [e.dataset.value, e.textContent]])"
+    found = (
+        section(page)
+        .first.locator("[data-readout]")
+        .evaluate_all("all => all.map(e => [e.dataset.readout, [e.dataset.value, e.textContent]])")
     )
     return {name: tuple(pair) for name, pair in found}
 
 
 def series(page: Page) -> dict[str, list[list[float]]]:
     """name -> points, from the data table"""
-    rows = section(page).first.locator("tr[data-series]").evaluate_all(
-        "all => all.map(e => [e.dataset.series, Number(e.dataset.x), Number(e.dataset.y)])"
+    rows = (
+        section(page)
+        .first.locator("tr[data-series]")
+        .evaluate_all("all => all.map(e => [e.dataset.series, Number(e.dataset.x), Number(e.dataset.y)])")
     )
     found: dict[str, list[list[float]]] = {}
     for name, x, y in rows:
@@ -94,10 +126,11 @@ def share_done(page: Page) -> float:
     return page.locator('[data-part="bar"]').first.evaluate("bar => bar.value")
 
 
-def axe(page: Page) -> list[str]:
-    """What axe finds against, one line each, on the whole page."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("rules => axe.run(document, { runOnly: rules })", RULES)
+def axe(page: Page, only: str | None = None) -> list[str]:
+    """What axe finds against, one line each, on the whole page or in one element of it."""
+    if not page.evaluate("typeof axe !== 'undefined'"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("([rules, only]) => axe.run(only ?? document, { runOnly: rules })", [RULES, only])
     return [
         f"{violation['id']}: {violation['help']} {node['html'][:200]} {node['failureSummary']}"
         for violation in found["violations"]

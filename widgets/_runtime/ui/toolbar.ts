@@ -16,6 +16,8 @@ const ALWAYS: readonly Action[] = ["share", "code"];
 
 export class Toolbar {
   private readonly buttons = new Map<Action, HTMLButtonElement>();
+  /** Where this toolbar last put the focus: if it is still there, the reader has not chosen that button. */
+  private placed: HTMLButtonElement | undefined;
 
   constructor(root: HTMLElement, act: (action: Action) => void) {
     for (const button of root.querySelectorAll<HTMLButtonElement>("button[data-action]")) {
@@ -34,6 +36,8 @@ export class Toolbar {
     for (const [action, button] of this.buttons) {
       button.hidden = !SHOWN[state].includes(action) && !ALWAYS.includes(action);
     }
-    if (focused?.hidden) this.buttons.get(SHOWN[state][0] ?? "share")?.focus({ preventScroll: true });
+    if (!focused || !(focused.hidden || focused === this.placed)) return;
+    this.placed = this.buttons.get(SHOWN[state][0] ?? "share");
+    this.placed?.focus({ preventScroll: true });
   }
 }
