@@ -79,7 +79,7 @@ class PageRenderer:
     def render(self) -> Rendered:
         section: Section | None = None
         number = 0
-        for tokens in _split_sections(self._parse(self.text, self.first_line)):
+        for tokens in _split_sections(self.parse(self.text, self.first_line)):
             head = tokens[0]
             if head.type == "heading_open" and head.tag == "h2":
                 is_numbered = self.numbered
@@ -113,7 +113,7 @@ class PageRenderer:
 
     def blocks(self, text: str, line: int) -> str:
         """HTML of Markdown blocks whose first line is line `line` of the file."""
-        return self._render(self._parse(text, line))
+        return self._render(self.parse(text, line))
 
     def inline(self, text: str, line: int) -> str:
         tokens = self.markdown.parseInline(text, {})
@@ -122,7 +122,8 @@ class PageRenderer:
 
     # Parsing
 
-    def _parse(self, text: str, line: int) -> list[Token]:
+    def parse(self, text: str, line: int) -> list[Token]:
+        """Tokens of Markdown whose first line is line `line` of the file, each with its own line in its meta."""
         try:
             tokens = self.markdown.parse(text, {})
         except GrammarError as error:

@@ -11,6 +11,7 @@ from builder import quiz, source
 from builder.errors import expected
 from builder.markup import Directive
 from builder.rendered import WidgetUse, placeholder
+from minigpt.lab import Parameter, ParameterError
 
 if TYPE_CHECKING:
     from builder.dialect import PageRenderer
@@ -41,7 +42,7 @@ def callout(page: PageRenderer, directive: Directive, line: int) -> str:
 
 def dual(page: PageRenderer, directive: Directive, line: int) -> str:
     parts = {"formal": 0, "plain": 0}
-    tokens = page._parse(directive.text, line + 1)
+    tokens = page.parse(directive.text, line + 1)
     html = {}
     for token in tokens:
         inner = token.meta.get("directive") if token.type == "directive" else None
@@ -116,11 +117,9 @@ def _presets(
             page.problem(f"widget {name} has no parameter {key!r}.", expected(known, key), line)
             continue
         try:
-            presets[key] = parameter_value(known[key], text)
-        except ValueError as error:
-            page.problem(
-                f"{name}: {key}={text} is not valid: {error}.", "Mend the value after the widget's name.", line
-            )
+            presets[key] = parameter(known[key]).check(text)
+        except ParameterError as error:
+            page.problem(f"{name}: {key}={text}: {error}.", "Mend the value after the widget's name.", line)
     return presets
 
 
@@ -183,21 +182,9 @@ def citation_label(citation: str) -> str:
     return escape(f"{authors}, {match[2]}", quote=False)
 
 
-def parameter_value(parameter: dict[str, Any], text: str) -> Any:
-    """A preset in the page's units, checked against a parameter of describe(). Raises ValueError, in words."""
-    if parameter["kind"] == "choice":
-        for option in parameter["options"]:
-            if str(option) == text:
-                return option
-        raise ValueError(f"expected one of {', '.join(map(str, parameter['options']))}")
-    try:
-        value = float(text) if parameter["kind"] == "number" else int(text)
-    except ValueError:
-        raise ValueError(f"expected a {'number' if parameter['kind'] == 'number' else 'whole number'}") from None
-    low, high = parameter.get("minimum"), parameter.get("maximum")
-    if (low is not None and value < low) or (high is not None and value > high):
-        raise ValueError(f"expected from {low} to {high}")
-    return value
+def parameter(description: dict[str, Any]) -> Parameter:
+    """The parameter that gave this description; presets, links and the command line are all checked by it."""
+    return Parameter(**{**description, "options": tuple(description.get("options", ()))})
 
 
 HANDLERS: dict[str, Callable[[PageRenderer, Directive, int], str]] = {

@@ -144,6 +144,7 @@ class Pages:
             "root": root,
             "home": root or "./",
             "course": self.site.course,
+            "version": self.site.version,
             "navigation": [
                 item for item in [*self.site.course.pages, self.site.course.glossary] if item and not item.is_home
             ],
