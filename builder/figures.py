@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from builder import fonts
 from builder.errors import BuildError
 from builder.files import write_whole
-from builder.fonts import drawing_font
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,6 @@ class Figure:
 
     record: dict[str, Any]
     panels: list[Drawing]
-
-
-FONT_SCALE, TICK_POINTS = 1.22, 10.5
 
 
 class Recorder(Protocol):
@@ -71,8 +68,8 @@ class NativeRecorder:
 
         found = find(widget)
         alone = [replace(found, labels={**found.labels, "panels": [panel]}) for panel in found.labels["panels"]]
-        font = drawing_font(self.root / "node_modules", self.cache)
-        return [svg(_typeset(draw(one, record, dark=dark), font)) for one in alone]
+        font = fonts.drawing_font(self.root / "node_modules", self.cache)
+        return [svg(draw(one, record, dark=dark, font=font)) for one in alone]
 
     def run_sources(self, widget: str) -> list[Path]:
         folder = self.root / "widgets" / widget.replace("-", "_")
@@ -82,21 +79,7 @@ class NativeRecorder:
         ]
 
     def draw_sources(self, widget: str) -> list[Path]:
-        return [*self.run_sources(widget), self.root / "theme/palette.json", Path(__file__)]
-
-
-def _typeset(figure: Any, font: Path) -> Any:
-    """The figure in the page's typeface, a little larger since that one draws smaller than matplotlib's."""
-    from matplotlib import font_manager, text
-
-    font_manager.fontManager.addfont(font)
-    family = [font_manager.FontProperties(fname=font).get_name(), "DejaVu Sans"]
-    for label in figure.findobj(text.Text):
-        label.set_fontfamily(family)
-        label.set_fontsize(label.get_fontsize() * FONT_SCALE)
-    for axes in figure.axes:
-        axes.tick_params(labelfontfamily=family[0], labelsize=TICK_POINTS)
-    return figure
+        return [*self.run_sources(widget), self.root / "theme/palette.json", Path(__file__), Path(fonts.__file__)]
 
 
 def reference_figure(

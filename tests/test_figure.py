@@ -2,9 +2,12 @@
 
 import itertools
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
+from matplotlib.text import Text
 
+from builder.fonts import drawing_font
 from minigpt.lab import ParameterError
 from widgets import cot
 from widgets._runtime import figure, notebook
@@ -36,6 +39,17 @@ def test_the_same_record_gives_the_same_bytes_and_the_themes_differ():
     assert light != dark
     assert ElementTree.fromstring(light).tag.endswith("svg")
     assert b"<text" not in light, "an image cannot use the page's fonts: text must be outlines"
+
+
+def test_a_typeface_reaches_every_text_even_those_made_while_drawing(tmp_path):
+    font = drawing_font(Path(__file__).parents[1] / "node_modules", tmp_path)
+    drawn = figure.draw(find("cot"), RECORD, font=font)
+    drawn.axes[0].set_xticks([50.0 * step for step in range(31)])
+    light = figure.svg(drawn)
+    texts = [text for text in drawn.findobj(Text) if text.get_text()]
+    assert {text.get_fontfamily()[0] for text in texts} == {"Raona Sans"}
+    assert min(text.get_fontsize() for text in texts) > 10
+    assert light != figure.svg(figure.draw(find("cot"), RECORD))
 
 
 def test_every_series_is_labelled_at_its_end_without_overlap():
