@@ -182,6 +182,9 @@ def from_template(path: Path) -> list[Text]:
     return texts
 
 
+_TAG = re.compile(r"(?<!\?P)</?(?!id>)[a-z]+[\d\s>]")  # neither a named group nor widgets/<id>
+
+
 def from_python_html(path: Path) -> list[Text]:
     """Catalan that the builder writes itself: texts inside HTML literals, and literals with Catalan letters."""
     texts: list[Text] = []
@@ -191,7 +194,7 @@ def from_python_html(path: Path) -> list[Text]:
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)) or id(node) in docstrings:
             continue
         place = f"{path.relative_to(ROOT)}:{node.lineno}"
-        if re.search(r"</?[a-z]+[\d\s>]", node.value) and "`" not in node.value:
+        if _TAG.search(node.value) and "`" not in node.value:
             parser = _TemplateText()
             parser.feed(re.sub(r"^[^<>]*>", "", node.value))
             texts += [(place, text) for _, text in parser.found]

@@ -33,8 +33,10 @@ SOURCES: dict[str, tuple[list[str], Callable[[Path], list[Text]], int]] = {
     "strings": (["widgets/_runtime/strings.json"], from_json, 50),
     "typescript": (["widgets/_runtime/**/strings.ts", "widgets/_runtime/**/texts.ts"], from_typescript_strings, 100),
     "templates": (["theme/**/*.html"], from_template, 100),
-    "builder": (["builder/dialect.py", "builder/quiz.py", "builder/pages.py"], from_python_html, 30),
+    "builder": (["builder/*.py"], from_python_html, 60),
 }
+# The builder's files that write Catalan, and the fewest words of it that each can plausibly hold.
+BUILDER = {"dialect.py": 1, "directives.py": 10, "pages.py": 25, "quiz.py": 10}
 
 
 def read(kind: str) -> list[Text]:
@@ -174,6 +176,12 @@ def test_code_formulas_and_foreign_spans_are_not_prose() -> None:
     assert [word for _, word in words([("", text)])] == ["la", "un", "enllaç"] or "seed" not in text
     assert "enllaç" in text
     assert "seed" not in text
+
+
+@pytest.mark.parametrize("name", BUILDER)
+def test_the_catalan_of_the_builder_is_still_found(name: str) -> None:
+    count = len(words(from_python_html(ROOT / "builder" / name)))
+    assert count >= BUILDER[name], f"builder/{name}: {count} words found; if they moved, say where in BUILDER"
 
 
 def test_an_empty_source_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
