@@ -59,4 +59,4 @@ lock: install-tests
 	$(BIN)/python -m builder.locks
 
 clean:
-	rm -rf .venv node_modules dist build .cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv node_modules dist build reports minigpt/kernel/_build .cache .pytest_cache .ruff_cache .hypothesis
