@@ -154,7 +154,7 @@ def build_engine_site(out: Path) -> Path:
     shutil.copy(ROOT / "pyproject.toml", source)
     toy = source / "widgets" / "toy"
     toy.mkdir()
-    (toy / "__init__.py").write_text("")
+    (toy / "__init__.py").write_text("from widgets._runtime.notebook import door\n\nrun = door(__name__)\n")
     (toy / "experiment.py").write_text(TOY)
     (toy / "labels.toml").write_text(TOY_LABELS)
 

@@ -64,6 +64,13 @@ def ask(page: Page, call: str, *arguments) -> object:
     return page.evaluate(script, [call, list(arguments)])
 
 
+def notices(page: Page) -> list:
+    """[whether anything outlives the page, …what a new listener hears at once]"""
+    return page.evaluate(
+        "() => { const told = [storage.persistent]; storage.onNotice((m) => told.push(m)); return told; }"
+    )
+
+
 def test_schema_file_describes_what_the_contract_names():
     assert SCHEMA["database"] == "raona-{course}"
     assert set(SCHEMA["stores"]) == {"checkpoints", "runs", "progress"}
@@ -106,6 +113,20 @@ def test_only_the_last_five_runs_of_each_widget_are_kept(page):
     assert [run["id"] for run in ask(page, "lastRuns", "cot", 99)] == ["run7", "run6", "run5", "run4", "run3"]
     assert [run["id"] for run in ask(page, "lastRuns", "cot", 2)] == ["run7", "run6"]
     assert len(ask(page, "lastRuns", "rlvr", 99)) == 1
+
+
+def test_runs_cut_short_do_not_push_out_finished_ones(page):
+    for number in range(5):
+        ask(page, "saveRun", {**RUN, "id": f"done{number}", "created": number, "state": "done"})
+    for number in range(7):
+        new = {**RUN, "id": f"cut{number}", "created": 10 + number}
+        ask(page, "saveRun", new)
+        assert ask(page, "lastRuns", "cot", 1)[0]["id"] == new["id"], "the run that is on is always kept"
+        ask(page, "saveRun", {**new, "state": "stopped" if number % 2 else "error"})
+    assert [run["id"] for run in ask(page, "lastRuns", "cot", 99)] == ["cut6", "done4", "done3", "done2", "done1"]
+    for number in range(5):
+        ask(page, "saveRun", {**RUN, "id": f"late{number}", "created": 20 + number, "state": "done"})
+    assert {run["state"] for run in ask(page, "lastRuns", "cot", 99)} == {"done"}
 
 
 def test_two_tabs_do_not_lose_each_others_progress(context, page, url):
@@ -153,7 +174,7 @@ def test_upgrade_goes_step_by_step_and_keeps_what_is_stored(context, page, url):
     )
     assert found == [3, ["added", "checkpoints", "progress", "runs"], ["when"]]
     assert ask(page, "putProgress", "quiz", {"q2": 1}) == {"q2": 1}, "the older tab goes on in memory"
-    assert page.evaluate("[storage.persistent, storage.notice]") == [False, page.evaluate("engine.STRINGS.outdated")]
+    assert notices(page) == [False, page.evaluate("engine.STRINGS.outdated")]
 
 
 def test_lost_connection_is_opened_again(page):
@@ -173,12 +194,38 @@ def test_lost_connection_is_opened_again(page):
 
 def test_full_storage_is_told_and_reading_goes_on(page):
     ask(page, "putProgress", "quiz", {"q1": 1})
+    page.evaluate("() => { globalThis.told = []; storage.onNotice((message) => told.push(message)); }")
     page.evaluate(
         """() => { IDBObjectStore.prototype.put = () => { throw new DOMException("", "QuotaExceededError"); }; }"""
     )
-    assert ask(page, "saveRun", RUN) == {"error": page.evaluate("engine.STRINGS.full")}
+    for _ in range(2):
+        assert ask(page, "saveRun", RUN) == {"error": page.evaluate("engine.STRINGS.full")}
+    assert page.evaluate("told") == [page.evaluate("engine.STRINGS.full")], "once, to those who listened"
     assert ask(page, "getProgress", "quiz") == {"q1": 1}
     assert page.evaluate("storage.persistent") is True
+
+
+BREAK = """() => {
+    globalThis.told = [];
+    globalThis.stop = storage.onNotice((message) => told.push(message));
+    IDBDatabase.prototype.transaction = () => { throw new DOMException("lost", "UnknownError"); };
+}"""
+
+
+def test_storage_lost_in_the_middle_of_a_visit_is_told_and_the_visit_goes_on_in_memory(page):
+    ask(page, "putProgress", "quiz", {"q1": 1})
+    page.evaluate(BREAK)
+    assert page.evaluate("told") == []
+    assert ask(page, "putProgress", "quiz", {"q2": 1}) == {"q2": 1}
+    assert page.evaluate("told") == [page.evaluate("engine.STRINGS.memoryOnly")]
+    assert notices(page) == [False, page.evaluate("engine.STRINGS.memoryOnly")]
+    assert ask(page, "getProgress", "quiz") == {"q2": 1}
+
+
+def test_storage_lost_while_exporting_gives_no_empty_file(page):
+    ask(page, "putProgress", "quiz", {"q1": 1})
+    page.evaluate(BREAK)
+    assert ask(page, "exportProgress") == {"error": page.evaluate("engine.STRINGS.memoryOnly")}
 
 
 @pytest.mark.parametrize(
@@ -192,7 +239,7 @@ def test_full_storage_is_told_and_reading_goes_on(page):
 def test_without_indexeddb_it_works_in_memory_and_says_so(context, url, broken):
     context.add_init_script(broken)
     page = open_tab(context, url)
-    assert page.evaluate("[storage.persistent, storage.notice]") == [False, page.evaluate("engine.STRINGS.memoryOnly")]
+    assert notices(page) == [False, page.evaluate("engine.STRINGS.memoryOnly")]
     ask(page, "saveRun", {**RUN, "prediction": "tie"})
     ask(page, "saveRun", {**RUN, "state": "done"})
     (run,) = ask(page, "lastRuns", "cot", 5)
@@ -213,7 +260,7 @@ def test_database_held_by_an_older_tab_does_not_hang_the_page(context, page, url
         }"""
     )
     other = open_tab(context, url, {**SCHEMA, "version": 2})
-    assert other.evaluate("[storage.persistent, storage.notice]") == [False, page.evaluate("engine.STRINGS.blocked")]
+    assert notices(other) == [False, page.evaluate("engine.STRINGS.blocked")]
 
 
 def test_exported_progress_is_imported_into_another_browser(context, page, url, chromium):
