@@ -12,6 +12,7 @@ kernel time, so that pause, stop and a second run are honoured in between.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cache
@@ -80,7 +81,9 @@ class Parameter:
         return value if whole else float(value)
 
     def _within(self, value) -> bool:
-        return (self.minimum is None or value >= self.minimum) and (self.maximum is None or value <= self.maximum)
+        low = -math.inf if self.minimum is None else self.minimum
+        high = math.inf if self.maximum is None else self.maximum
+        return math.isfinite(value) and low <= value <= high
 
     def _from_text(self, text: str) -> Any:
         for option in self.options:

@@ -72,6 +72,16 @@ def test_a_bad_command_line_says_what_was_expected_and_exits_with_2(arguments, m
     assert done.stdout == ""
 
 
+def test_a_cache_that_cannot_be_written_is_named_with_what_to_do(tmp_path, monkeypatch, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("RAONA_CACHE", str(blocked))
+    assert command_line.main(["run", "cot", "--json"]) == 2
+    message = capsys.readouterr().err
+    assert str(blocked) in message
+    assert "$RAONA_CACHE moves the cache" in message
+
+
 def test_help_describes_every_command():
     text = raona("--help").stdout
     for command in ("list", "run", "build", "serve"):

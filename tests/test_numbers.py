@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from widgets._runtime.catalan import fill, format_number
@@ -17,6 +18,11 @@ def test_there_are_cases():
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['value']}-{case['format']}-{case.get('digits')}")
 def test_numbers_read_as_catalan_writes_them(case):
     assert format_number(case["value"], case["format"], case.get("digits")) == case["expected"]
+
+
+def test_numpy_numbers_read_like_pythons():
+    assert format_number(np.int64(1500), "integer") == "1.500"
+    assert format_number(np.float32(0.5), "percent") == "50\u00a0%"
 
 
 def test_an_unknown_format_is_refused():

@@ -80,7 +80,7 @@ def format_number(value: float | None, format: str = "number", digits: int | Non
         raise ValueError(f"unknown number format {format!r}: expected one of {', '.join(FORMATS)}")
     if value is None or not math.isfinite(value):
         return NO_VALUE
-    exact = Decimal(value)
+    exact = Decimal(value) if isinstance(value, int | float) else Decimal(float(value))
     if format == "percent":
         return _percent(exact, digits, of_share=True)
     if format == "percent-value":

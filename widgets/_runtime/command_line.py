@@ -158,6 +158,13 @@ def main(argv: list[str] | None = None) -> int:
     except (ParameterError, WidgetError, BackendError, RunError) as error:
         print(f"raona: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        advice = (
+            "see that it exists, that you may write there and that the disk has room ($RAONA_CACHE moves the cache)"
+        )
+        print(f"raona: {place}{error.strerror or error}: {advice}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("raona: stopped; finished checkpoints are kept", file=sys.stderr)
         return 130
