@@ -4,10 +4,11 @@
  * Every download starts at once, is counted for the progress bar and checked. WebAssembly then gets the browser's own
  * response out of its cache rather than the bytes read, since only with that one does the browser keep the compiled code
  * for the next visit (2.5 against 4.1 s measured); a copied or re-wrapped response loses it. Private windows, which cache
- * no file of that size, and servers that type .wasm wrongly or forbid caching go without.
+ * no file of that size, and servers that type .wasm wrongly or forbid caching go without: they have the copies of kept.ts.
  */
 
 import type { PyodideInterface } from "pyodide";
+import { KeptFiles } from "./kept";
 import type { LoadStage, RuntimeManifest } from "./protocol";
 import { STRINGS } from "./strings";
 
@@ -21,19 +22,23 @@ const WASM = "application/wasm";
 const CORE = { loader: "pyodide.js", module: "pyodide.asm.js", wasm: "pyodide.asm.wasm" };
 
 /** Pyodide with the manifest's packages loaded and the course's wheel on its path. Rejects with a `LoadError`. */
-export async function loadPython(root: string, manifest: RuntimeManifest, report: Report): Promise<PyodideInterface> {
+export async function loadPython(
+  { root, course, manifest }: { root: string; course: string; manifest: RuntimeManifest },
+  report: Report,
+): Promise<PyodideInterface> {
+  const kept = KeptFiles.open(course, `${manifest.base}${manifest.wheel.sha256}`);
   const base = new URL(manifest.base, root).href;
   const progress = new Progress(manifest, report);
   const modules = Promise.all([
     importModule(base, CORE.loader, manifest, progress),
     importModule(base, CORE.module, manifest, progress),
   ]);
-  const wheel = download({ ...manifest.wheel, url: new URL(manifest.wheel.url, root).href, name: "raona.whl" }, progress);
+  const wheel = download({ ...manifest.wheel, url: new URL(manifest.wheel.url, root).href, name: "raona.whl" }, kept, progress);
   const files = new Map<string, Promise<Response>>();
   for (const file of manifest.files) {
     if (file.name === CORE.loader || file.name === CORE.module) continue;
     const url = base + file.name;
-    files.set(url, download({ ...file, url }, progress));
+    files.set(url, download({ ...file, url }, kept, progress));
   }
   const failure = firstFailure([modules, wheel, ...files.values()]);
   const restore = serve(files, failure.reject);
@@ -102,13 +107,20 @@ async function importModule(base: string, name: string, manifest: RuntimeManifes
 }
 
 /** The response to one file, complete and with the right bytes. */
-async function download(file: Wanted, progress: Progress): Promise<Response> {
-  // Every address is pinned to its contents, so what is in the cache needs no asking whether it is still current.
-  let data = await read(file, "force-cache", progress);
-  // A damaged copy in the cache, or one of an earlier version of the course.
-  if (!(await isRight(data, file))) data = await read(file, "reload", progress);
-  if (!(await isRight(data, file))) throw new LoadError(STRINGS.damaged(file.name));
-  if (!file.name.endsWith(".wasm")) return new Response(data);
+async function download(file: Wanted, kept: Promise<KeptFiles>, progress: Progress): Promise<Response> {
+  const copies = await kept;
+  const type = file.name.endsWith(".wasm") ? WASM : "application/octet-stream";
+  let data = await copies.get(file.url);
+  if (data && (await isRight(data, file))) progress.add(data.byteLength);
+  else {
+    // Every address is pinned to its contents, so what is in the cache needs no asking whether it is still current.
+    data = await read(file, "force-cache", progress);
+    // A damaged copy in the cache, or one of an earlier version of the course.
+    if (!(await isRight(data, file))) data = await read(file, "reload", progress);
+    if (!(await isRight(data, file))) throw new LoadError(STRINGS.damaged(file.name));
+    void copies.put(file.url, type, data.slice(0));
+  }
+  if (type !== WASM) return new Response(data);
   return (await untouched(file)) ?? new Response(data, { headers: { "content-type": WASM } });
 }
 

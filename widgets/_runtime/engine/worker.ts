@@ -57,7 +57,7 @@ async function open(config: WorkerConfig): Promise<void> {
     for (const checkpoint of config.kept) kept.set(checkpoint.key, checkpoint);
     backend = config.backend;
     const opening = openStorage(config.course);
-    const pyodide = await loadPython(config.root, config.manifest, (stage) => post({ type: "stage", ...stage }));
+    const pyodide = await loadPython(config, (stage) => post({ type: "stage", ...stage }));
     session = pyodide.pyimport("widgets._runtime.bridge").open(config.backend) as Session;
     storage = await opening;
     storage.onNotice((message) => post({ type: "notice", message }));
