@@ -18,6 +18,7 @@ from builder.errors import BuildError, expected
 VARIABLE = "RAONA_ENGINES"
 CHROMIUM = "chromium"
 """Every browser test needs it, so it is looked for and installed apart: see environment.py."""
+WEBKITGTK_FOLDERS = (*Path("/usr/lib").glob("*-linux-gnu*"), Path("/usr/lib"), Path("/usr/libexec"), Path("/usr/lib64"))
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,7 @@ def find_firefox() -> dict[str, Path | None]:
 
 def find_webkitgtk() -> dict[str, Path | None]:
     """MiniBrowser lies beside the engine's own programs, in a folder that only WebKitGTK knows."""
-    places = (
-        *Path("/usr/lib").glob("*/webkit*gtk-*/MiniBrowser"),
-        *Path("/usr/libexec").glob("webkit*gtk-*/MiniBrowser"),
-    )
+    places = [path for folder in WEBKITGTK_FOLDERS for path in folder.glob("webkit*gtk-*/MiniBrowser")]
     browser = max(places, default=None, key=lambda path: path.parent.name)
     return {"WebKitWebDriver": first("WebKitWebDriver"), "MiniBrowser": browser, "Xvfb": first("Xvfb")}
 
