@@ -165,7 +165,8 @@ class PageRenderer:
     # Inline rules
 
     def text_rule(self, token: Token) -> str:
-        text = re.sub(r"(\d) %", "\\1\u00a0%", token.content)
+        text = re.sub(r"(\d) (%|MB\b)", "\\1\u00a0\\2", token.content)
+        text = re.sub(r" et al\.", "\u00a0et\u00a0al.", text)
         text = re.sub(r"(?<=\d) ([+−×÷=]) (?=\d)", "\u00a0\\1\u00a0", text)
         return escape(text, quote=False)
 
@@ -176,7 +177,8 @@ class PageRenderer:
     def term_rule(self, token: Token) -> str:
         self.out.links.append(Link("glossari", token.meta["term"], token.meta["line"], term=True))
         return (
-            f'<a class="term" href="{self.root}glossari/#{placeholder("term", token.meta["term"])}">'
+            f'<a class="term" href="{self.root}glossari/#{placeholder("term", token.meta["term"])}" '
+            f'title="{placeholder("definition", token.meta["term"])}">'
             f"{escape(token.content, quote=False)}</a>"
         )
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from builder.dialect import PageRenderer
 
 LEVELS = {"practice": "Pràctica", "research": "Recerca"}
-CALLOUTS = {"pitfall": "Compte", "simplifies": "Què simplifica això", "note": "Nota"}
+PLANNED = "planned"  # what a section will say, while it is not written
+CALLOUTS = {"pitfall": "Compte", "simplifies": "Què simplifica això", "note": "Nota", PLANNED: "En preparació"}
 REFERENCE_ITEM = re.compile(r"^- \[([\w-]+)\]\s+(.*)$")
 
 
@@ -178,7 +179,7 @@ def citation_label(citation: str) -> str:
     names = [author.split(",")[0].strip() for author in match[1].split(";")]
     others = len(names) > 2 or any(re.search(r"\bet al\b", name) for name in names)
     first = re.sub(r"\s*\bet al\b\.?", "", names[0])
-    authors = f"{first} et al." if others else " i ".join(names)
+    authors = f"{first}\u00a0et\u00a0al." if others else " i ".join(names)
     return escape(f"{authors}, {match[2]}", quote=False)
 
 

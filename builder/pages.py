@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from builder import source
-from builder.content import Course, Page, Term, fold
+from builder.content import Course, Page, Term, fold, read_terms
+from builder.directives import PLANNED
 from builder.errors import BuildError, Problems
 from builder.figures import Figure
 from builder.rendered import Rendered, fill, placeholder
@@ -61,6 +62,7 @@ class Pages:
             lstrip_blocks=True,
             keep_trailing_newline=True,
         )
+        self.definitions = first_sentences(site.course.glossary)
         self.jinja.filters["number"] = _number
         self.jinja.globals["icon"] = lambda name: Markup(icon(name))
 
@@ -92,7 +94,9 @@ class Pages:
         return self._page("page.html", page, rendered, records=records, is_lesson=False)
 
     def home(self, page: Page, rendered: Rendered, outlines: dict[str, Rendered]) -> str:
-        return self._page("home.html", page, rendered, map=course_map(self.site.course, outlines), is_lesson=False)
+        course = self.site.course
+        first = next((lesson for lesson in course.lessons if lesson.status == "ready"), None)
+        return self._page("home.html", page, rendered, map=course_map(course, outlines), first=first, is_lesson=False)
 
     def glossary(self, page: Page, rendered: Rendered) -> str:
         rendered.sections.sort(key=lambda section: fold(section.title))
@@ -125,6 +129,7 @@ class Pages:
                 "title": Markup(self._filled(section.title, page, rendered, root)),
                 "html": Markup(self._filled(section.html, page, rendered, root)),
                 "has_formulas": section.has_formulas,
+                "planned": f"callout-{PLANNED}" in section.html,
             }
             for section in rendered.sections
         ]
@@ -173,6 +178,7 @@ class Pages:
         html = _GLUED.sub(r'<span class="nobreak">\g<0></span>', html)
         html = fill(html, "math", lambda key: formulas[int(key)])
         html = fill(html, "term", lambda key: self._term_slug(key))
+        html = fill(html, "definition", lambda key: escape(self.definitions.get(self._term_slug(key), "")))
 
         def widget(key: str) -> str:
             use = rendered.widgets[int(key)]
@@ -268,6 +274,22 @@ def code_blocks(labels: dict[str, Any], root: Path, path: Path, problems: Proble
             continue
         blocks.append({"title": block["title"], "html": Markup(html), "reference": bool(block.get("reference"))})
     return blocks
+
+
+def first_sentences(glossary: Page | None) -> dict[str, str]:
+    """What each term of the glossary is, in one sentence of plain text; its English name is not it."""
+    sentences: dict[str, str] = {}
+    for term in read_terms(glossary):
+        body = (glossary.body if glossary else "").split("\n")[
+            term.line - (glossary.body_line if glossary else 1) + 1 :
+        ]
+        text = next((line for line in body if line.strip()), "")
+        text = re.sub(r"\[\[(?:[^]|]*\|)?([^]]*)\]\]", r"\1", text)
+        text = re.sub(r"\[([^]]*)\](?:\([^)]*\)|\{[^}]*\})", r"\1", text)
+        text = re.sub(r"[*_`$]", "", text)
+        parts = [part for part in re.split(r"(?<=[.?!])\s+", text) if part and not part.startswith("En anglès")]
+        sentences[term.slug] = parts[0] if parts and not text.startswith("#") else ""
+    return sentences
 
 
 MAP_GAP = 6

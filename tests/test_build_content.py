@@ -188,8 +188,8 @@ def test_the_whole_course_is_rendered_without_a_problem():
 
 
 def test_citations_are_labelled_by_authors_and_year():
-    assert citation_label("Wei, J.; Wang, X.; Zhou, D. (2022). *A*") == "Wei et al., 2022"
-    assert citation_label("Wei et al. (2022). *A*. arXiv:2201.11903") == "Wei et al., 2022"
+    assert citation_label("Wei, J.; Wang, X.; Zhou, D. (2022). *A*") == "Wei\u00a0et\u00a0al., 2022"
+    assert citation_label("Wei et al. (2022). *A*. arXiv:2201.11903") == "Wei\u00a0et\u00a0al., 2022"
     assert citation_label("Merrill, W.; Sabharwal, A. (2023). *A*") == "Merrill i Sabharwal, 2023"
     assert citation_label("Merrill i Sabharwal (2023). *A*") == "Merrill i Sabharwal, 2023"
     assert citation_label("DeepSeek-AI (2025). *A*") == "DeepSeek-AI, 2025"

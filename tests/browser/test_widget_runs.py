@@ -94,6 +94,7 @@ def story(chromium: Browser, course) -> Iterator[Story]:
         told.record("done", schemes=("light", "dark"))
         told["done"]["digest"] = digest(page)
         told["done"]["explanation"] = section(page).locator('[data-part="explanation"]').text_content()
+        told["done"]["as recorded"] = note(page, "as-recorded").is_visible()
         told["done"]["verdict"] = section(page).locator('[data-part="verdict"]').text_content()
         act(page, "repeat")
         wait_state(page, "running", "loading")
@@ -142,8 +143,8 @@ def test_each_state_offers_what_can_be_done_in_it(story):
     assert story["done"]["actions"] == {"run", "repeat", "new-seed"} | always
 
 
-def test_idle_shows_the_recorded_run_and_no_value_as_the_readers_own(story):
-    assert story["idle"]["recorded"]
+def test_idle_folds_the_recorded_run_and_shows_no_value_as_the_readers_own(story):
+    assert not story["idle"]["recorded"]
     assert {value for value, _ in story["idle"]["readouts"].values()} == {""}
     assert story["idle"]["series"] == {}
     assert not story["done"]["recorded"]
@@ -180,7 +181,7 @@ def test_done_draws_every_series_whole(story):
 def test_done_explains_itself_and_compares_with_the_bet(story):
     done = story["done"]
     assert done["readouts"]["cot-500"][1] in done["explanation"]
-    assert "el que respon de cop" in done["verdict"]
+    assert "resposta directa" in done["verdict"]
 
 
 def test_the_page_and_the_command_line_give_the_same_bits(story):
@@ -190,6 +191,10 @@ def test_the_page_and_the_command_line_give_the_same_bits(story):
         name: [list(point) for point in found] for name, found in record["series"].items()
     }
     assert story["done"]["digest"] == record["digest"]
+
+
+def test_the_default_run_says_that_it_gave_the_reference_runs_numbers(story):
+    assert story["done"]["as recorded"]
 
 
 def test_repeating_gives_the_same_bits_and_says_so(story):
@@ -243,7 +248,7 @@ def test_a_new_seed_runs_and_can_be_undone(finished, story):
     act_at(finished, reached("cot-500"), "pause")
     wait_state(finished, "paused")
     assert section(finished).locator('[name="seed"]').input_value() != "1"
-    assert section(finished).locator('input[value="direct"]').is_checked() is False, "a new run deserves a new bet"
+    assert section(finished).locator('input[value="direct"]').is_checked(), "the bet is the reader's, not the seed's"
     note(finished, "changed").get_by_role("button").click()
     wait_state(finished, "done")
     assert section(finished).locator('[name="seed"]').input_value() == "1"
@@ -306,7 +311,12 @@ def test_the_readers_own_sum_is_traced_with_probabilities(finished):
     trace.locator(".token").first.click()
     assert trace.locator(".options li").count() == 4
     view.locator('[data-trace="direct"]').wait_for()
+    assert trace.locator(".trace-of").text_content() == "12\u00a0+\u00a034 · 1.500 passos · llavor 1"
     assert axe(finished) == []
+    view.locator('[name="second"]').fill("35")
+    assert view.locator(".traces[data-stale]").count() == 1, "the traces answer another sum"
+    view.locator('[name="second"]').fill("34")
+    assert view.locator(".traces[data-stale]").count() == 0
 
 
 @pytest.mark.parametrize(("first", "second"), [("5", "46"), ("100", "46"), ("set", "46"), ("", "46"), ("12,5", "46")])
@@ -317,7 +327,7 @@ def test_a_sum_outside_10_to_99_is_refused_with_what_was_typed(finished, first, 
     view.get_by_role("button", name="Resol la suma").click()
     message = view.get_by_role("alert").text_content() or ""
     assert "entre 10 i 99" in message
-    assert f"«{first}»" in message
+    assert (f"«{first}»" if first else "Hi falta un nombre") in message
     assert view.locator('[name="first"]').get_attribute("aria-invalid") == "true"
     assert view.locator('[name="first"]').evaluate("input => input === document.activeElement")
     assert axe(finished) == []

@@ -59,6 +59,19 @@ async function showProgress(progress: Progress): Promise<void> {
     const bar = card.querySelector<HTMLProgressElement>("progress");
     if (bar) bar.value = state.share;
   }
+  showStart();
+}
+
+/** The way in: the first lesson that is written and not done. */
+function showStart(): void {
+  const ready = [...document.querySelectorAll<HTMLElement>("[data-lesson]:not(.card-planned)")];
+  const next = ready.find((card) => card.dataset["progress"] !== "done") ?? ready[0];
+  const link = next?.querySelector<HTMLAnchorElement>("h3 a");
+  const start = document.querySelector<HTMLAnchorElement>("[data-start]");
+  if (!link || !start) return;
+  start.setAttribute("href", link.getAttribute("href") ?? "");
+  start.textContent = ready.some((card) => card.dataset["progress"] !== "none") ? texts.progress.goOn : texts.progress.begin;
+  document.querySelector("[data-start-title]")?.replaceChildren(link.textContent ?? "");
 }
 
 interface LessonProgress {

@@ -20,14 +20,17 @@ function setUpPlain(course: string, page: string): void {
   const show = (): void => {
     html.toggleAttribute("data-plain", global);
     everywhere?.setAttribute("aria-checked", String(global));
+    let mixed = false; // said in words: a switch has no third state
     for (const button of buttons) {
       const section = button.closest("section");
       if (!section) continue;
       const own = sections[`${page}#${section.id}`];
+      mixed ||= own !== undefined && own !== global;
       if (own === undefined) delete section.dataset["reading"];
       else section.dataset["reading"] = own ? "plain" : "formal";
       button.setAttribute("aria-checked", String(own ?? global));
     }
+    everywhere?.querySelector("[data-mixed]")?.toggleAttribute("hidden", !mixed);
   };
   everywhere?.addEventListener("click", () => {
     global = !global;

@@ -17,6 +17,8 @@ export const texts = {
     questions: (solved: number, all: number) => `${solved} de ${all} preguntes`,
     resources: (read: number, all: number) => `${read} de ${all} recursos`,
     none: "Encara no l'has començada",
+    begin: "Comença",
+    goOn: "Continua",
     started: "Començada",
     done: "Feta",
     need: (solved: number, all: number) => ` (${solved} de ${all} preguntes resoltes)`,
