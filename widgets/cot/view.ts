@@ -3,7 +3,7 @@
 import type { RunHandle } from "../_runtime/engine/protocol";
 import { make, setText } from "../_runtime/ui/dom";
 import { formatNumber, parseNumber } from "../_runtime/ui/numbers";
-import { checkValue } from "../_runtime/ui/parameters";
+import { checkValue, valueText } from "../_runtime/ui/parameters";
 import { fill, strings } from "../_runtime/ui/text";
 import type { ViewModel, WidgetView } from "../_runtime/ui/view";
 
@@ -52,6 +52,10 @@ class SumForm {
   private readonly unsubscribe: () => void;
   private run: RunHandle | null = null;
   private touched = false;
+  /** What the traces on the page answer: the form and the seed, how they are headed, and the note with them. */
+  private asked = "";
+  private heading = "";
+  private answered = "";
 
   constructor(
     private readonly model: ViewModel,
@@ -72,7 +76,7 @@ class SumForm {
     }
     this.checkpoint.value = String(model.parameters()["checkpoint"]);
     this.solve = make("button", { type: "submit", class: "button primary" }, this.text("run"));
-    this.halt = make("button", { type: "button", class: "button", hidden: true }, strings.actions.stop);
+    this.halt = make("button", { type: "button", class: "button", hidden: true }, strings.sum.stop);
     this.alert = make("div", { class: "widget-alert", role: "alert", id: alertId });
     this.note = make("p", { class: "note" });
     this.traces = make("div", { class: "traces" });
@@ -96,16 +100,20 @@ class SumForm {
     });
     this.first.addEventListener("paste", (event) => this.paste(event));
     this.halt.addEventListener("click", () => this.run?.stop());
-    this.checkpoint.addEventListener("change", () => {
-      this.touched = true;
-      this.tell();
+    this.checkpoint.addEventListener("change", () => (this.touched = true));
+    form.addEventListener("input", (event) => {
+      if (event.target instanceof HTMLInputElement) {
+        event.target.removeAttribute("aria-invalid");
+        setText(this.alert, "");
+      }
+      this.compare();
     });
     this.unsubscribe = model.on((event) => {
       if (event.type === "run" && event.event.type === "checkpoint") {
         this.trained.add(`${event.event.format}/${event.event.steps}/${event.event.seed}`);
       }
       if (event.type === "parameters" && !this.touched) this.checkpoint.value = String(event.parameters["checkpoint"]);
-      if (event.type !== "run" || event.event.type === "checkpoint") this.tell();
+      if (event.type !== "run" || event.event.type === "checkpoint") this.compare();
     });
     void this.lookUp();
   }
@@ -118,11 +126,17 @@ class SumForm {
   // ---------------------------------------------------------------- asking
 
   private start(): void {
+    if (this.run) return;
     const values = this.check();
-    if (!values || this.run) return;
+    if (!values) return;
     const seed = this.seed();
     const steps = Number(this.checkpoint.value);
     this.traces.replaceChildren();
+    this.traces.removeAttribute("data-stale");
+    this.asked = this.wish();
+    this.heading = fill(strings.sum.of, {
+      sum: `${values.first}\u00a0+\u00a0${values.second}`, checkpoint: this.checkpointText(), seed: String(seed),
+    });
     this.busy(true);
     setText(this.note, this.ready(steps) ? this.text("solving") : this.fillText("training", { steps: formatNumber(steps, "integer") }));
     let solved = 0;
@@ -139,7 +153,10 @@ class SumForm {
       event: (event) => {
         if (event.type === "sample" && event.name.startsWith("trace-")) {
           const trace = event.data as Trace;
-          if (solved === 0) setText(this.note, this.text(trace["held-out"] ? "held-out" : "trained"));
+          if (solved === 0) {
+            this.answered = this.text(trace["held-out"] ? "held-out" : "trained");
+            setText(this.note, this.answered);
+          }
           solved += 1;
           this.show(trace);
         } else if (event.type === "progress" && solved === 0) {
@@ -166,7 +183,7 @@ class SumForm {
       return null;
     });
     const wrong = [this.first, this.second].filter((_, index) => values[index] === null);
-    setText(this.alert, wrong.map((input) => this.fillText("invalid", { value: input.value.trim() })).join(" "));
+    setText(this.alert, [...new Set(wrong.map(({ value }) => (value.trim() === "" ? strings.sum.empty : this.fillText("invalid", { value: value.trim() }))))].join(" "));
     wrong[0]?.focus();
     const [first, second] = values;
     return typeof first === "number" && typeof second === "number" ? { first, second } : null;
@@ -179,6 +196,7 @@ class SumForm {
     event.preventDefault();
     this.first.value = match[1] ?? "";
     this.second.value = match[2] ?? "";
+    this.compare();
   }
 
   private busy(busy: boolean): void {
@@ -191,6 +209,7 @@ class SumForm {
   private end(): void {
     this.run = null;
     this.busy(false);
+    this.compare();
   }
 
   // ---------------------------------------------------------------- which models there are
@@ -213,11 +232,29 @@ class SumForm {
 
   /** Says what pressing the button would do, if it is not simply to answer. */
   private tell(): void {
-    if (this.run || this.traces.childElementCount > 0) return;
+    if (this.run || (this.traces.childElementCount > 0 && !this.traces.hasAttribute("data-stale"))) return;
     const steps = Number(this.checkpoint.value);
-    const values = { steps: formatNumber(steps, "integer"), seed: formatNumber(this.seed(), "integer") };
+    const values = { steps: formatNumber(steps, "integer"), seed: String(this.seed()) };
     const active = this.model.state === "running" || this.model.state === "paused";
     setText(this.note, this.ready(steps) ? "" : this.fillText(active ? "training" : "needs", values));
+  }
+
+  /** Dims the traces once the form or the widget's seed no longer ask for them. */
+  private compare(): void {
+    const stale = this.traces.childElementCount > 0 && this.wish() !== this.asked;
+    const was = this.traces.hasAttribute("data-stale");
+    this.traces.toggleAttribute("data-stale", stale);
+    if (was && !stale) setText(this.note, this.answered);
+    else this.tell();
+  }
+
+  private wish(): string {
+    return JSON.stringify([this.first.value.trim(), this.second.value.trim(), this.checkpoint.value, this.seed()]);
+  }
+
+  private checkpointText(): string {
+    const parameter = this.model.widget.parameters.find(({ name }) => name === "checkpoint");
+    return parameter ? valueText(parameter, this.model.widget.labels.parameters["checkpoint"], Number(this.checkpoint.value)) : "";
   }
 
   // ---------------------------------------------------------------- showing
@@ -245,15 +282,20 @@ class SumForm {
     const share = formatNumber(product, "percent");
     const answer = trace.answer === null ? this.text("malformed") : formatNumber(trace.answer, "integer");
     const title = this.text(trace.model);
+    const outcome = make("p", { class: "trace-outcome" },
+      make("span", { class: "trace-answer" }, answer), " ",
+      make("span", { class: "trace-verdict" }, `${trace.correct ? "✓" : "✗"}\u00a0${verdict}`),
+    );
+    outcome.style.setProperty("--i", String(trace.tokens.length + 2));
     this.traces.append(
       make("div", { class: "trace", role: "group", "data-trace": trace.model, "data-correct": String(trace.correct), "aria-label": title },
         make("p", { class: "trace-head" },
           make("strong", { class: "trace-model" }, title), " ",
-          make("span", { class: "trace-answer" }, answer), " ",
-          make("span", { class: "trace-verdict" }, `${trace.correct ? "✓" : "✗"}\u00a0${verdict}`),
+          make("span", { class: "trace-of" }, this.heading),
         ),
         make("span", { class: "trace-prompt" }, make("span", { class: "visually-hidden" }, `${this.text("prompt")}: `), trace.prompt),
         row,
+        outcome,
         detail,
         make("p", { class: "trace-product" }, this.fillText("product", { share })),
       ),

@@ -146,7 +146,11 @@ class PanelChart implements Chart {
     this.host.setAttribute("aria-valuemax", String(Math.max(0, places.length - 1)));
     this.host.setAttribute("aria-valuenow", String(Math.max(0, at)));
     this.host.setAttribute("aria-valuetext", places.length > 0 && this.cursor === null ? this.panel.title : text);
-    setText(this.values, this.cursor === null ? "" : text);
+    // Before anybody moves the cursor: what stands at the parameter's mark, or where the curves have got to.
+    const marked = this.data.marker?.x;
+    const rest = marked !== undefined && places.includes(marked) ? marked : places[places.length - 1];
+    const seen = this.cursor ?? rest;
+    setText(this.values, seen === undefined ? "" : describeAt(this.labels, this.panel, this.data.series, seen));
   }
 
   // ---------------------------------------------------------------- the drawing
@@ -196,7 +200,6 @@ class PanelChart implements Chart {
         }),
         Plot.text([panel.x.label], { frameAnchor: "bottom", dy: 34, lineAnchor: "bottom", text: (text: string) => text }),
         Plot.text([panel.y.label], { frameAnchor: "top-left", dx: -MARGIN_LEFT + 2, dy: -MARGIN_TOP, lineAnchor: "top", textAnchor: "start", text: (text: string) => text }),
-        ...(present.length === 0 ? [Plot.text([strings.chart.empty], { frameAnchor: "middle", text: (text: string) => text, fill: "var(--ink-faint)", stroke: "var(--surface)", strokeWidth: 8 })] : []),
         ...this.markerMarks(),
         ...data.previous.flatMap((former) =>
           panel.series.map((name) => this.line(former[name] ?? [], name, { strokeWidth: 1.25, strokeOpacity: 0.3 })),
@@ -210,6 +213,8 @@ class PanelChart implements Chart {
         ),
         ...this.labelMarks(placed, yDomain, height),
         ...this.cursorMarks(present),
+        // Between two lines of the grid.
+        ...(present.length === 0 ? [Plot.text([strings.chart.empty], { frameAnchor: "middle", dy: -(height - MARGIN_TOP - MARGIN_BOTTOM) / 8, text: (text: string) => text, fill: "var(--ink-faint)", stroke: "var(--surface)", strokeWidth: 12 })] : []),
       ],
     });
   }
@@ -282,7 +287,7 @@ class PanelChart implements Chart {
     }
     placed.sort((a, b) => a.end - b.end);
     const half = (label: Label): number => (label.lines.length * LINE_PIXELS) / 2 + 2;
-    const top = 2;
+    const top = MARGIN_TOP - 6; // above it, the text of the mark
     const bottom = height - MARGIN_BOTTOM + 4;
     for (let pass = 0; pass < 40; pass += 1) {
       let moved = false;
@@ -330,6 +335,14 @@ class PanelChart implements Chart {
     const format = this.panel.x.format;
     const widest = Math.max(this.measure(xText(this.panel, low)), this.measure(xText(this.panel, high)));
     const most = Math.max(2, Math.floor(width / (widest + 18)));
+    // On the data, if it stands at regular places: every one, or every second one …, counted from the last.
+    const places = [...new Set([this.data.series, ...this.data.previous].flatMap((series) => stops(this.panel, series)))].sort((a, b) => a - b);
+    const [one, two] = places;
+    if (one !== undefined && two !== undefined) {
+      const grid = Array.from({ length: Math.floor((high - one) / (two - one) + 1e-9) + 1 }, (_, index) => one + index * (two - one));
+      const stride = Math.ceil(grid.length / most);
+      return grid.filter((_, index) => (grid.length - 1 - index) % stride === 0);
+    }
     const steps = [1, 2, 2.5, 5, 10].flatMap((step) => [-3, -2, -1, 0, 1, 2, 3, 4, 5].map((power) => step * 10 ** power));
     const whole = format === "integer" || format === "year";
     const step = steps

@@ -6,13 +6,14 @@ import type { Storage } from "../engine/storage";
 import { Announcer } from "./announcer";
 import type { WidgetDescription } from "./describe";
 import { maybePart, part, setText } from "./dom";
-import { History, type Shown } from "./history";
+import { Behind, History, type Shown } from "./history";
 import { readLink, writeLink } from "./link";
 import { Notes } from "./notes";
 import { formatNumber } from "./numbers";
 import { Controls, defaults, differing, valueText } from "./parameters";
 import { type Prediction, PredictView } from "./predict";
 import { megabytes, ProgressView } from "./progress";
+import { Recorded } from "./recorded";
 import { Rereader } from "./rereader";
 import { ResultsView } from "./results";
 import { ShareBox } from "./share";
@@ -61,6 +62,8 @@ export class Controller implements ViewModel {
   private readonly sharing: ShareBox;
   private readonly announcer: Announcer;
   private readonly history: History;
+  private readonly behind: Behind;
+  private readonly recorded: Recorded;
   private readonly rereader: Rereader;
   private readonly alert: HTMLElement;
   private readonly listeners = new Set<(event: ViewEvent) => void>();
@@ -86,6 +89,8 @@ export class Controller implements ViewModel {
     this.sharing = new ShareBox(section);
     this.announcer = new Announcer(part(section, "status"));
     this.history = new History(description);
+    this.behind = new Behind(description, this.history, runtime, (runs) => (this.results.previous = runs));
+    this.recorded = new Recorded(section, () => this.shown !== null);
     this.rereader = new Rereader(runtime, description.id, {
       shown: () => this.shown,
       tell: (text) => (text === null ? this.notes.clear("reread") : this.notes.set("reread", text)),
@@ -96,10 +101,12 @@ export class Controller implements ViewModel {
     this.toolbar = new Toolbar(section, (action) => this.act(action));
 
     part(section, "live").hidden = false;
-    const help = maybePart(section, "recorded-help");
-    if (help) help.hidden = false;
-    if (!maybePart(section, "code")) this.toolbar.button("code")?.remove();
     const signal = this.events.signal;
+    this.recorded.hydrate(signal);
+    const code = maybePart<HTMLDetailsElement>(section, "code");
+    if (!code) this.toolbar.button("code")?.remove();
+    code?.addEventListener("toggle", () => this.toolbar.text("code", strings.actions[code.open ? "hide-code" : "code"]), { signal });
+    part(section, "parameters").addEventListener("keydown", (event) => this.onKey(event), { signal });
     part(section, "parameters").addEventListener("input", (event) => this.onInput(event), { signal });
     this.cleanups.push(runtime.subscribe((status, stage, error) => this.onRuntime(status, stage, error)));
 
@@ -187,13 +194,14 @@ export class Controller implements ViewModel {
     this.shown = null;
     this.rereader.cancel();
     this.complain("");
-    this.notes.clear("stale", "restored", "stopped", "interrupted", "same-digest", "other-digest", "link", "changed", "undone", "run");
+    this.notes.clear("stale", "restored", "stopped", "interrupted", "same-digest", "other-digest", "as-recorded", "link", "changed", "undone", "run");
     this.sharing.hide();
     this.results.clear();
-    this.results.previous = this.history.behind(null);
+    this.behind.show(null, attempt.parameters);
     this.results.show(true);
+    this.results.readAt(attempt.parameters);
     this.progress.reset();
-    this.closeRecorded();
+    this.recorded.close();
     this.enter("loading");
     this.syncAddress();
     void this.loadChart();
@@ -227,8 +235,7 @@ export class Controller implements ViewModel {
     const seed = Math.floor(Math.random() * 9999) + 1;
     this.controls.write({ ...before, seed: seed === before["seed"] ? seed + 1 : seed });
     const former = this.shown;
-    this.predict.value = null;
-    this.run();
+    this.run(); // with the bet that there is: whoever wants another one has it there to change
     if (!this.attempt) return;
     const [after, formerSeed] = [this.seedText(this.values()["seed"]), this.seedText(before["seed"])];
     this.notes.set("changed", fill(strings.parameters["new-seed"], { after, before: formerSeed }), {
@@ -242,16 +249,17 @@ export class Controller implements ViewModel {
     const attempt = this.attempt;
     this.attempt = null;
     attempt?.handle?.stop();
-    this.notes.clear("changed", "stopped", "same-digest", "other-digest");
+    this.notes.clear("changed", "stopped", "same-digest", "other-digest", "as-recorded");
     this.complain("");
     this.controls.write(parameters);
     this.syncAddress();
+    this.progress.hide();
     if (former) {
       this.display(former);
       this.enter("done");
     } else {
       this.results.show(false);
-      this.progress.hide();
+      this.results.verdict(null);
       this.enter("idle");
     }
     this.announcer.answer(strings.results.undone);
@@ -272,9 +280,18 @@ export class Controller implements ViewModel {
   private showCode(): void {
     const code = maybePart<HTMLDetailsElement>(this.section, "code");
     if (!code) return;
-    code.open = true;
+    code.open = !code.open;
+    if (!code.open) return;
     code.querySelector("summary")?.focus();
     code.scrollIntoView({ block: "start" });
+  }
+
+  /** Enter in a number's field does what it does in a form. */
+  private onKey(event: KeyboardEvent): void {
+    const target = event.target as HTMLElement;
+    if (event.key !== "Enter" || !(target instanceof HTMLInputElement) || target.type !== "number") return;
+    event.preventDefault();
+    this.run();
   }
 
   private onInput(event: Event): void {
@@ -380,6 +397,8 @@ export class Controller implements ViewModel {
     if (twin) {
       if (twin.digest === run.digest) this.notes.set("same-digest", strings.results["same-digest"]);
       else this.notes.set("other-digest", strings.results["other-digest"]);
+    } else if (this.recorded.matches(run)) {
+      this.notes.set("as-recorded", fill(strings.recorded.matched, { seed: this.seedText(run.seed) }));
     }
     this.enter("done");
     this.announcer.answer([strings.states.done, twin ? "" : run.explanation].filter(Boolean).join(" "));
@@ -404,6 +423,8 @@ export class Controller implements ViewModel {
     shown.read = parameters;
     // A reading has only the series that change with what is read again.
     this.results.reading({ ...reading, series: { ...shown.run.series, ...reading.series } });
+    this.results.readAt(parameters);
+    this.behind.show(shown.run, parameters);
     this.results.explain(reading.explanation);
     this.results.verdict(this.predict.verdict(shown.run.prediction, reading.outcome, reading.readouts));
     if (changed.length > 0) this.announcer.say(changed.join(" "));
@@ -419,6 +440,7 @@ export class Controller implements ViewModel {
 
   private onRuntime(status: Runtime["status"], stage: LoadStage | undefined, error: string | undefined): void {
     this.notes.clear("runtime");
+    if (status === "ready") this.behind.again();
     if (status === "loading") {
       if (this.attempt && this.state === "loading") this.progress.loading(stage);
       else if (!this.attempt && stage) {
@@ -451,9 +473,10 @@ export class Controller implements ViewModel {
     this.results.explain(run.explanation);
     this.results.verdict(this.predict.verdict(run.prediction, run.outcome, run.readouts));
     this.results.provenance(run);
-    this.results.previous = this.history.behind(run);
+    this.results.readAt(shown.read);
+    this.behind.show(run, shown.read);
     this.results.draw();
-    this.closeRecorded();
+    this.recorded.close();
   }
 
   /** Nothing waits for this for long: without a chart there are the readouts and the table. */
@@ -469,11 +492,6 @@ export class Controller implements ViewModel {
     } finally {
       clearTimeout(late);
     }
-  }
-
-  private closeRecorded(): void {
-    const recorded = maybePart<HTMLDetailsElement>(this.section, "recorded");
-    if (recorded) recorded.open = false;
   }
 
   private complain(message: string): void {
@@ -507,7 +525,7 @@ export class Controller implements ViewModel {
   }
 
   private seedText(seed: Parameters[string] | undefined): string {
-    return typeof seed === "number" ? formatNumber(seed, "integer") : "";
+    return typeof seed === "number" ? String(seed) : ""; // a name, not a quantity
   }
 
   private presets(): Parameters {
@@ -535,7 +553,7 @@ export class Controller implements ViewModel {
     const newest = await this.history.load(this.storage);
     if (this.attempt || this.shown) return; // the reader was faster
     if (newest?.state === "running") {
-      const values = { seed: formatNumber(newest.seed, "integer"), when: whenText(newest.created) };
+      const values = { seed: this.seedText(newest.seed), when: whenText(newest.created) };
       this.notes.set("interrupted", fill(strings.results.interrupted, values));
     }
     const run = this.history.matching(given);
@@ -545,7 +563,7 @@ export class Controller implements ViewModel {
     this.results.marked = this.values();
     this.predict.value = isPrediction(run.prediction) ? run.prediction : null;
     this.display(shown);
-    const values = { when: whenText(run.created), seed: formatNumber(run.seed, "integer") };
+    const values = { when: whenText(run.created), seed: this.seedText(run.seed) };
     this.notes.clear("link");
     this.notes.set("restored", fill(strings.results.restored, values));
     this.enter("done");

@@ -76,7 +76,10 @@ export interface WidgetLabels {
   parameters: Record<string, ParameterLabels>;
   stages: Record<string, string>;
   series: Record<string, SeriesLabels>;
-  readouts: Record<string, { label: string; format: NumberFormat; help?: string }>;
+  /** `live`: the label that says how the samples are read, with the parameters that it names filled in. */
+  readouts: Record<string, { label: string; format: NumberFormat; help?: string; live?: string }>;
+  /** Templates of the explanation's parts. */
+  notes?: Record<string, string>;
   panels: PanelLabels[];
   asides?: Record<string, Record<string, unknown>>;
 }

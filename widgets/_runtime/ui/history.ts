@@ -1,10 +1,12 @@
 /** The finished runs of one widget: which to bring back, which to draw behind, which owes the same bits. */
 
 import type { Parameters, RunRecord } from "../engine/protocol";
+import type { Runtime } from "../engine/runtime";
 import type { Storage } from "../engine/storage";
 import type { WidgetDescription } from "./describe";
 import { differing } from "./parameters";
 import type { FormerRun } from "./results";
+import type { SeriesData } from "./series";
 
 const DRAWN_BEHIND = 4;
 
@@ -52,14 +54,14 @@ export class History {
   }
 
   /** The newest runs whose curves differ from `shown`'s and from each other's. */
-  behind(shown: RunRecord | null): FormerRun[] {
+  behind(shown: RunRecord | null): RunRecord[] {
     const seen = new Set(shown ? [this.curve(shown)] : []);
-    const drawn: FormerRun[] = [];
+    const drawn: RunRecord[] = [];
     for (const run of this.finished) {
       const curve = this.curve(run);
       if (seen.has(curve) || drawn.length === DRAWN_BEHIND) continue;
       seen.add(curve);
-      drawn.push({ seed: run.seed, series: run.series });
+      drawn.push(run);
     }
     return drawn;
   }
@@ -68,5 +70,57 @@ export class History {
   private curve(run: RunRecord): string {
     const names = this.widget.parameters.filter(({ rereads }) => !rereads).map(({ name }) => name);
     return JSON.stringify([run.backend, ...names.map((name) => run.params[name])]);
+  }
+}
+
+/**
+ * The former runs as drawn behind, always read as the present results are: two votes at different checkpoints
+ * would be a false comparison. A run that cannot be read so (yet) is not drawn.
+ */
+export class Behind {
+  /** Series of former runs read again, by run and parameters. */
+  private readonly read = new Map<string, SeriesData>();
+  private present: { run: RunRecord | null; read: Parameters } | null = null;
+
+  constructor(
+    private readonly widget: WidgetDescription,
+    private readonly history: History,
+    private readonly runtime: Runtime,
+    private readonly draw: (runs: FormerRun[]) => void,
+  ) {}
+
+  show(run: RunRecord | null, read: Parameters): void {
+    this.present = { run, read };
+    this.again();
+  }
+
+  /** Draws what can be drawn now, and reads the rest as soon as there is an engine to do it. */
+  again(): void {
+    const present = this.present;
+    if (!present) return;
+    const drawn: FormerRun[] = [];
+    let missing: { key: string; run: RunRecord; parameters: Parameters } | undefined;
+    for (const run of this.history.behind(present.run)) {
+      const parameters = { ...run.params };
+      for (const { name, rereads } of this.widget.parameters) {
+        const value = present.read[name];
+        if (rereads && value !== undefined) parameters[name] = value;
+      }
+      const key = JSON.stringify([run.id, parameters]);
+      const same = differing(this.widget, run.params, parameters).length === 0;
+      const series = same ? run.series : this.read.get(key);
+      if (series) drawn.push({ seed: run.seed, series });
+      else if (Object.keys(run.samples).length > 0) missing ??= { key, run, parameters };
+    }
+    this.draw(drawn);
+    if (!missing || this.runtime.status !== "ready") return;
+    const { key, run, parameters } = missing;
+    this.runtime.reread(this.widget.id, run.samples, parameters).then(
+      (reading) => {
+        this.read.set(key, { ...run.series, ...reading.series });
+        if (this.present === present) this.again();
+      },
+      () => undefined, // it stays undrawn
+    );
   }
 }

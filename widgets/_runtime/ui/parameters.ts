@@ -41,7 +41,7 @@ export function checkValue(
 /** The value as a reader sees it: the option's text, or a Catalan number with its unit. */
 export function valueText(parameter: ParameterDescription, labels: ParameterLabels | undefined, value: Value): string {
   if (parameter.kind === "choice") return labels?.options?.[String(value)] ?? String(value);
-  if (typeof value !== "number") return String(value);
+  if (typeof value !== "number" || parameter.name === "seed") return String(value); // a seed is a name
   if (parameter.kind === "percent") return formatNumber(value, "percent-value");
   const text = parameter.kind === "integer" ? formatNumber(value, "integer") : formatNumber(value, "number");
   return labels?.unit ? `${text}\u00a0${labels.unit}` : text;

@@ -1,8 +1,10 @@
 /** The measured values: full precision for machines in `data-value`, Catalan for people. */
 
+import type { Parameters } from "../engine/protocol";
 import type { WidgetDescription } from "./describe";
 import { setText } from "./dom";
 import { formatNumber } from "./numbers";
+import { fill } from "./text";
 
 export class Readouts {
   private readonly places = new Map<string, HTMLElement>();
@@ -28,6 +30,24 @@ export class Readouts {
 
   text(name: string, value: number | null | undefined): string {
     return formatNumber(value, this.description.labels.readouts[name]?.format ?? "number");
+  }
+
+  /** Fills the parameters in the labels that name them; the help's button stays with the last word. */
+  label(parameters: Parameters): void {
+    for (const [name, { live }] of Object.entries(this.description.labels.readouts)) {
+      const host = this.places.get(name)?.parentElement?.querySelector("[data-label]");
+      if (live === undefined || !host) continue;
+      const values: Record<string, string> = {};
+      for (const parameter of this.description.parameters) {
+        const value = Number(parameters[parameter.name]);
+        values[parameter.name] = formatNumber(value, "integer");
+      }
+      const text = fill(live, values);
+      const at = text.lastIndexOf(" ");
+      const spans = [...host.querySelectorAll<HTMLElement>(":scope > span:not(.help-word), .help-word > span")];
+      const parts = spans.length === 2 ? [text.slice(0, at), text.slice(at + 1)] : [text];
+      spans.forEach((span, index) => setText(span, parts[index] ?? ""));
+    }
   }
 
   all(values: Readonly<Record<string, number | null>>): void {

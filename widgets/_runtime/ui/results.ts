@@ -3,8 +3,7 @@
 import type { Parameters, Reading } from "../engine/protocol";
 import type { Chart } from "./chart";
 import type { WidgetDescription } from "./describe";
-import { maybePart, part, setText } from "./dom";
-import { formatNumber } from "./numbers";
+import { make, maybePart, part, setText } from "./dom";
 import { valueText } from "./parameters";
 import { Readouts } from "./readouts";
 import { type SeriesData, summarise } from "./series";
@@ -94,11 +93,19 @@ export class ResultsView {
   }
 
   explain(text: string | null): void {
-    showText(part(this.root, "explanation"), text);
+    const element = part(this.root, "explanation");
+    element.hidden = text === null || text === "";
+    element.replaceChildren(...paragraphs(this.description, text ?? "").map((paragraph) => make("p", {}, paragraph)));
+  }
+
+  /** Says in the readouts' labels how the samples are read. */
+  readAt(parameters: Parameters): void {
+    this.readouts.label(parameters);
   }
 
   verdict(verdict: { text: string; right: boolean | null } | null): void {
-    const element = part(this.root, "verdict");
+    const element = maybePart(this.root, "verdict"); // under the bet, which a widget may not have
+    if (!element) return;
     showText(element, verdict?.text ?? null);
     element.dataset["right"] = verdict?.right === null || !verdict ? "none" : String(verdict.right);
   }
@@ -126,7 +133,7 @@ export class ResultsView {
     this.former = runs;
     const place = maybePart(this.root, "previous");
     if (place) {
-      const seeds = runs.map((run) => formatNumber(run.seed, "integer")).join("; ");
+      const seeds = runs.map((run) => String(run.seed)).join("; ");
       setText(place, runs.length > 0 ? fill(strings.chart.previous, { seeds }) : "");
     }
     this.schedule();
@@ -170,6 +177,18 @@ export class ResultsView {
     if (!figure) throw new Error(`theme/widget.html has no panel ${id}`);
     return figure;
   }
+}
+
+/** One paragraph for each of the notes that the explanation is made of, told by how they begin. */
+function paragraphs({ labels }: WidgetDescription, text: string): string[] {
+  const starts = Object.values(labels.notes ?? {}).map((note) => note.split("{")[0] ?? "").filter((start) => start.length > 3);
+  const found: string[] = [];
+  for (const sentence of text.split(/(?<=[.!?]»?) (?=[\p{Lu}«])/u)) {
+    const last = found.length - 1;
+    if (last < 0 || starts.some((start) => sentence.startsWith(start))) found.push(sentence);
+    else found[last] = `${found[last]} ${sentence}`;
+  }
+  return found.filter((paragraph) => paragraph !== "");
 }
 
 function showText(element: HTMLElement, text: string | null): void {

@@ -37,7 +37,7 @@ export class DataTable {
         rows.push(
           make("tr", { "data-series": name, "data-x": x, "data-y": y },
             make("th", { scope: "row" }, labels.series[name]?.label ?? name),
-            make("td", {}, `${xText(panel, x)} `, make("span", { class: "unit" }, panel.x.label)),
+            make("td", {}, make("span", { class: "unit" }, `${panel.x.label}: `), xText(panel, x)),
             make("td", { "data-value": y }, yText(panel, y)),
           ),
         );

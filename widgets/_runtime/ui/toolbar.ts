@@ -31,6 +31,11 @@ export class Toolbar {
     return this.buttons.get(action);
   }
 
+  text(action: Action, text: string): void {
+    const label = this.buttons.get(action)?.querySelector("span");
+    if (label) label.textContent = text;
+  }
+
   show(state: WidgetState): void {
     const focused = [...this.buttons.values()].find((button) => button === document.activeElement);
     for (const [action, button] of this.buttons) {
