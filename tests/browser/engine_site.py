@@ -23,22 +23,28 @@ title = "Joguina"
 question = "?"
 [predict]
 kind = "choice"
+question = "?"
+options = [{ value = "yes", text = "Sí" }, { value = "no", text = "No" }]
+right = "Sí."
+wrong = "No."
 [parameters]
-steps = {}
-pace = {}
-fault = {}
-port = {}
-seed = {}
+steps = { label = "Passos" }
+pace = { label = "Pas" }
+fault = { label = "Avaria" }
+port = { label = "Port" }
+seed = { label = "Llavor" }
 [stages]
 train = "Entrenant"
 [series]
-direct = {}
+direct = { label = "Directe", colour = "direct" }
 [readouts]
-half = {}
+half = { label = "Meitat", format = "integer" }
 [[panels]]
 id = "p"
 title = "P"
 series = ["direct"]
+x = { label = "x", format = "integer" }
+y = { label = "y", format = "number" }
 [notes]
 [asides]
 need = {}
