@@ -115,7 +115,7 @@ function setUpContents(): void {
 function setUpPrinting(): void {
   let opened: HTMLDetailsElement[] = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll<HTMLDetailsElement>("details.level:not([open]), details.solution:not([open])")];
+    opened = [...document.querySelectorAll<HTMLDetailsElement>("details:is(.level, .solution, .widget-recorded):not([open])")];
     for (const passage of opened) passage.open = true;
   });
   addEventListener("afterprint", () => {
