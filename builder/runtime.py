@@ -7,8 +7,8 @@ one ends the build. The pins are in pyodide.json.
 
 Two things are changed on the way out, both after checking the originals. Pyodide's two modules are published as .js,
 since simple hosts type .mjs wrongly and a mistyped module cannot be imported: a page imports both and calls
-`loadPyodide({indexURL, createPyodideModule})`. And wheels lose what a page never imports (see "strip" in the pins), so
-the published lock, pruned to what ships, carries their new hashes.
+`loadPyodide({indexURL, createPyodideModule})`. And wheels and the standard library lose what pages and notebooks never
+import (see "strip" in the pins), so the published lock, pruned to what ships, carries the wheels' new hashes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from builder.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = Path(__file__).with_name("pyodide.json")
-LOCK = "pyodide-lock.json"
+LOCK, STDLIB = "pyodide-lock.json", "python_stdlib.zip"
 CONNECT_SECONDS = 5
 
 Say = Callable[[str], object]
@@ -67,6 +67,8 @@ def prepare_runtime(
     lock = json.loads(official.pop(LOCK))
     chosen = closure(lock, packages)
     published = {pins["published-as"].get(name, name): data for name, data in official.items()}
+    if strip and STDLIB in pins["strip"]:
+        published[STDLIB] = zip_bytes(without(published[STDLIB], pins["strip"][STDLIB]))
     for name in chosen:
         entry = lock["packages"][name]
         wheel = fetch_wheel(entry, pins, pyodide_dir, cache, say)
@@ -151,15 +153,20 @@ def check(name: str, source: str, data: bytes, expected: str) -> None:
 
 def strip_wheel(wheel: bytes, patterns: Iterable[str]) -> bytes:
     """The wheel without the files that match a pattern (`**/` at the start matches at any depth), RECORD rewritten."""
-    patterns = list(patterns)
-    with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
-        names = [name for name in archive.namelist() if not name.endswith("/")]
-        entries = {name: archive.read(name) for name in names if not _matches(name, patterns)}
+    entries = without(wheel, patterns)
     records = [name for name in entries if name.endswith(".dist-info/RECORD")]
     if len(records) != 1:
         raise BuildError(f"A wheel has one RECORD; this one has {len(records)}.", "Give the official wheel.")
     entries[records[0]] = record(entries, records[0])
     return zip_bytes(entries)
+
+
+def without(archive: bytes, patterns: Iterable[str]) -> dict[str, bytes]:
+    """Name -> contents of an archive's files that match no pattern."""
+    patterns = list(patterns)
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        names = [name for name in opened.namelist() if not name.endswith("/")]
+        return {name: opened.read(name) for name in names if not _matches(name, patterns)}
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

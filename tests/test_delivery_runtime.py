@@ -15,7 +15,7 @@ import pytest
 
 from builder.archive import sha256
 from builder.errors import BuildError
-from builder.runtime import LOCK, closure, prepare_runtime, read_pins, strip_wheel
+from builder.runtime import LOCK, closure, prepare_runtime, read_pins, strip_wheel, without
 
 WHEEL = "numpy-1-py3-none-any.whl"
 
@@ -64,6 +64,7 @@ def world(tmp_path, monkeypatch):
                 "version": "1.2.3",
                 "core": {name: sha256(data) for name, data in files.items()},
                 "release": f"http://127.0.0.1:{closed_port()}/",
+                "strip": {"numpy": read_pins()["strip"]["numpy"]},
                 "package-with-copies": {"requirement": "copies==1", "sha256": "0" * 64, "folder": "copies/"},
             }
 
@@ -283,3 +284,13 @@ def test_a_package_brings_what_it_depends_on():
         closure(lock, ["z"])
     with pytest.raises(BuildError, match="at least one"):
         closure(lock, [])
+
+
+def test_the_standard_library_loses_old_encodings_and_keeps_what_zip_files_and_notebooks_need():
+    original = (Path(__file__).parents[1] / "node_modules" / "pyodide" / "python_stdlib.zip").read_bytes()
+    kept = set(without(original, read_pins()["strip"]["python_stdlib.zip"]))
+    dropped = set(without(original, [])) - kept
+    assert {name.split("/")[0] for name in dropped} <= {"_pyrepl", "encodings", "wsgiref", "imaplib.py", "mailbox.py"}
+    assert "encodings/big5.py" in dropped
+    needed = {"encodings/utf_8.py", "encodings/cp437.py", "encodings/idna.py", "json/__init__.py", "unittest/mock.py"}
+    assert needed <= kept
