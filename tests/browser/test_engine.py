@@ -100,6 +100,8 @@ def test_run_is_stored_with_its_readouts_and_checkpoint(shared_page: Page):
     assert kept["persistent"]
     assert kept["run"]["state"] == "done"
     assert kept["run"]["digest"] == found["result"]["digest"]
+    assert kept["run"]["recipe"] == found["result"]["record"]["recipe"]
+    assert [event["stored"] for event in found["events"] if event["type"] == "checkpoint"] == [True]
     assert any(key.startswith("direct/20/5/kernel/") for key in kept["keys"])
 
 
@@ -155,6 +157,34 @@ def test_stop_while_paused_and_pause_before_the_start(shared_page: Page):
     wait_for(page, "early", "paused")
     page.evaluate("runs.early.handle.stop()")
     assert wait_for(page, "early", "stopped")["result"] is None
+
+
+def test_a_stop_while_the_last_save_is_under_way_comes_too_late(shared_page: Page):
+    page = shared_page
+    run(page, "first", {"seed": 8}, entry="need")
+    wait_for(page, "first", "done")
+    run(page, "late", {"steps": 60, "seed": 8, "pace": 4})
+    page.wait_for_function("() => runs.late.events.some((event) => event.type === 'readout')")
+    page.evaluate(
+        """async () => {
+            const open = indexedDB.open("raona-prova");
+            await new Promise((resolve) => { open.onsuccess = resolve; });
+            globalThis.held = true; // a transaction of the page's keeps the worker's waiting
+            const store = open.result.transaction("runs", "readwrite").objectStore("runs");
+            const hold = () => { if (held) store.count().onsuccess = hold; else open.result.close(); };
+            hold();
+        }"""
+    )
+    page.wait_for_function("() => runs.late.events.some((event) => event.type === 'sample')")
+    run(page, "second", {"seed": 8}, entry="need")  # it takes its turns after `late`, so `late` has ended when it ends
+    wait_for(page, "second", "done")
+    page.evaluate("() => { runs.late.handle.stop(); held = false; }")
+    assert wait_for(page, "late", "done")["result"]["run"]["state"] == "done"
+    states = page.evaluate(
+        "(async () => { const s = await engine.openStorage('prova'); const r = await s.lastRuns('toy', 9); s.close();"
+        " return r.filter((one) => one.params.steps === 60).map((one) => one.state); })()"
+    )
+    assert states == ["done"]
 
 
 def test_a_run_that_lacks_a_checkpoint_waits_for_its_training(shared_page: Page):
@@ -379,6 +409,23 @@ def test_idle_worker_is_ended_and_comes_back_by_itself(context, serve, site):
     page.wait_for_function("() => document.body.dataset.runtime === 'off'")
 
 
+def test_rest_for_an_idle_worker_starts_only_once_it_is_ready(context, serve, site):
+    page = open_page(context, serve(site).url)
+    page.evaluate("void engine.create({ idleMinutes: 0.02 })")
+    run(page, "unsent", {"steps": 4})
+    page.evaluate("runs.unsent.handle.stop()")
+    wait_for(page, "unsent", "stopped")
+    page.evaluate("runtime.load()")  # which takes longer than the rest
+    page.wait_for_function("() => document.body.dataset.runtime === 'off'")
+    page.evaluate("runtime.load()")
+    run(page, "victim", {"steps": 100000})
+    wait_for_points(page, "victim", 2)
+    page.evaluate("runtime.worker.dispatchEvent(new ErrorEvent('error', { cancelable: true }))")
+    wait_for(page, "victim", "error")
+    page.wait_for_timeout(2500)
+    assert status(page) == "failed", "what went wrong stays told"
+
+
 def test_without_storage_checkpoints_live_as_long_as_the_page(context, serve, site):
     context.add_init_script("delete globalThis.indexedDB; delete WorkerGlobalScope?.prototype.indexedDB;")
     page = open_page(context, serve(site).url)
@@ -399,3 +446,6 @@ def test_without_storage_checkpoints_live_as_long_as_the_page(context, serve, si
     run(page, "needing", {"seed": 4}, entry="need")
     found = wait_for(page, "needing", "done")
     assert not any(event["type"] == "progress" for event in found["events"])
+    hung = page.evaluate("runs.hung.events.filter((event) => event.type === 'checkpoint')")
+    assert [event["stored"] for event in hung] == [False]
+    assert {"notice": page.evaluate("engine.STRINGS.memoryOnly")} in page.evaluate("engine.log")
