@@ -1,4 +1,4 @@
-"""The `raona` command: list, run, build, serve."""
+"""The `raona` command: list, run, build, serve, bench."""
 
 from __future__ import annotations
 
@@ -104,6 +104,22 @@ def serve_course(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _add_bench_arguments(measure: argparse.ArgumentParser) -> None:
+    """bench/ lies beside the package in a checkout and is not part of the wheel."""
+    try:
+        from bench import command
+    except ImportError:
+        measure.set_defaults(command=_no_bench)
+        return
+    command.add_arguments(measure)
+    measure.set_defaults(command=command.run)
+
+
+def _no_bench(arguments: argparse.Namespace) -> int:
+    print("raona: bench works in a checkout of the project: clone it and install it there", file=sys.stderr)
+    return 2
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 
@@ -148,6 +164,9 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--port", type=int, metavar="N", help="default: the first free one from 8000")
     serve.add_argument("--bind", default="127.0.0.1", metavar="ADDRESS", help="default: %(default)s")
     serve.set_defaults(command=serve_course)
+
+    measure = commands.add_parser("bench", help="measure against the peers, side by side; see bench/README.md")
+    _add_bench_arguments(measure)
     return top
 
 
