@@ -236,7 +236,8 @@ class SumForm {
     const steps = Number(this.checkpoint.value);
     const values = { steps: formatNumber(steps, "integer"), seed: String(this.seed()) };
     const active = this.model.state === "running" || this.model.state === "paused";
-    setText(this.note, this.ready(steps) ? "" : this.fillText(active ? "training" : "needs", values));
+    const stale = this.traces.childElementCount > 0 ? strings.sum.stale : "";
+    setText(this.note, [stale, this.ready(steps) ? "" : this.fillText(active ? "training" : "needs", values)].filter(Boolean).join(" "));
   }
 
   /** Dims the traces once the form or the widget's seed no longer ask for them. */

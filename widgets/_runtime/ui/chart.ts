@@ -340,8 +340,10 @@ class PanelChart implements Chart {
     const [one, two] = places;
     if (one !== undefined && two !== undefined) {
       const grid = Array.from({ length: Math.floor((high - one) / (two - one) + 1e-9) + 1 }, (_, index) => one + index * (two - one));
-      const stride = Math.ceil(grid.length / most);
-      return grid.filter((_, index) => (grid.length - 1 - index) % stride === 0);
+      const stride = Math.ceil((grid.length - 1) / most);
+      const ticks = grid.filter((_, index) => (grid.length - 1 - index) % stride === 0);
+      const room = (((ticks[0] ?? one) - one) / (high - low)) * width;
+      return room > widest + 4 ? [one, ...ticks] : ticks;
     }
     const steps = [1, 2, 2.5, 5, 10].flatMap((step) => [-3, -2, -1, 0, 1, 2, 3, 4, 5].map((power) => step * 10 ** power));
     const whole = format === "integer" || format === "year";
