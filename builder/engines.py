@@ -31,19 +31,23 @@ class Engine:
     find: Callable[[], dict[str, Path | None]]
 
     def programs(self) -> dict[str, Path]:
-        """By their names. Raises BuildError, in one line, if any is missing."""
-        found = self.find()
-        missing = [program for program, path in found.items() if path is None]
-        if missing:
-            raise BuildError(
-                f"{self.title} is needed to compare bits, and {' and '.join(missing)} cannot be found.",
-                f"Install it (Debian: apt install {' '.join(self.packages)}), or name what to test in: "
-                f"{VARIABLE}={CHROMIUM} make test.",
-            )
-        return {program: path for program, path in found.items() if path is not None}
+        """By their names. Raises BuildError if any is missing."""
+        complaint = self.complaint()
+        if complaint:
+            raise BuildError(complaint)
+        return {program: path for program, path in self.find().items() if path is not None}
 
-    def is_there(self) -> bool:
-        return None not in self.find().values()
+    def complaint(self) -> str:
+        """What is missing on this machine and what to do, in one line; empty if nothing is."""
+        missing = [program for program, path in self.find().items() if path is None]
+        if not missing:
+            return ""
+        title = self.title[0].upper() + self.title[1:]
+        return (
+            f"{title} is needed to compare bits: {' and '.join(missing)} cannot be found. "
+            f"Install it (Debian: apt install {' '.join(self.packages)}), or name what to test in: "
+            f"{VARIABLE}={CHROMIUM} make test."
+        )
 
 
 def first(*names: str) -> Path | None:
@@ -78,7 +82,7 @@ ENGINES = {
     for engine in (
         Engine("firefox", "Firefox", ("firefox-esr",), find_firefox),
         Engine("webkitgtk", "WebKitGTK", ("webkit2gtk-driver", "xvfb"), find_webkitgtk),
-        Engine("aarch64", "The emulator of 64-bit ARM", ("qemu-user",), find_emulator),
+        Engine("aarch64", "an emulator of 64-bit ARM", ("qemu-user",), find_emulator),
     )
 }
 
@@ -100,4 +104,4 @@ def wanted() -> list[str]:
 
 def missing() -> list[Engine]:
     """Those wanted that are not on this machine."""
-    return [ENGINES[name] for name in wanted() if name in ENGINES and not ENGINES[name].is_there()]
+    return [ENGINES[name] for name in wanted() if name in ENGINES and ENGINES[name].complaint()]

@@ -174,10 +174,9 @@ class Environment:
         for engine in engines.missing():
             if is_debian_root():
                 apt_install(" ".join(engine.packages), f"{engine.title} for the tests")
-            try:
-                engine.programs()
-            except BuildError as error:
-                say(str(error))
+            complaint = engine.complaint()
+            if complaint:
+                say(complaint)
 
     def _pip(self, what: str, *arguments: str | Path) -> None:
         self._run_pip(what, "--require-hashes", "--only-binary", ":all:", *arguments)

@@ -12,7 +12,6 @@ import pytest
 from kernel_recording import GOLDEN, digest, recording, replayed
 
 from builder import engines
-from builder.errors import BuildError
 from minigpt.kernel import KernelBackend, build
 from minigpt.model import COURSE_SHAPE, parameter_count
 
@@ -28,10 +27,10 @@ def replay(tmp_path_factory):
     """replay(recording) -> the digests of what was trained and of what was sampled, on the other processor."""
     if "aarch64" not in engines.wanted():
         pytest.skip(f"{engines.VARIABLE} leaves 64-bit ARM out")
-    try:
-        emulator = list(engines.ENGINES["aarch64"].programs().values())
-    except BuildError as error:
-        pytest.fail(str(error), pytrace=False)
+    engine = engines.ENGINES["aarch64"]
+    if complaint := engine.complaint():
+        pytest.fail(complaint, pytrace=False)
+    emulator = engine.programs().values()
     program = tmp_path_factory.mktemp("aarch64") / "replay"
     compiler = [sys.executable, "-m", "ziglang", "cc", *TARGET, *build.EXACT]
     done = subprocess.run([*compiler, SOURCE, build.SOURCE, "-o", program], capture_output=True, text=True, check=False)

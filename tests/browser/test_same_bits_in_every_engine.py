@@ -12,7 +12,6 @@ import pytest
 from widget_page import open_widget
 
 from builder import engines
-from builder.errors import BuildError
 from widgets._runtime.native import run_to_end
 from widgets._runtime.store import FileStore
 
@@ -44,15 +43,14 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
     name = request.param
     if name not in engines.wanted():
         pytest.skip(f"{engines.VARIABLE} leaves {name} out")
+    if name != engines.CHROMIUM and (complaint := engines.ENGINES[name].complaint()):
+        pytest.fail(complaint, pytrace=False)
     with contextlib.ExitStack() as stack:
 
         def open_page(url: str) -> browsers.Browser:
             if name == engines.CHROMIUM:
                 return browsers.Chromium(stack.enter_context(open_widget(request.getfixturevalue("chromium"), url)))
-            try:
-                browser = stack.enter_context(browsers.OTHERS[name](tmp_path / "driver.log"))
-            except BuildError as error:
-                pytest.fail(str(error), pytrace=False)
+            browser = stack.enter_context(browsers.OTHERS[name](tmp_path / "driver.log"))
             browser.go(url)
             return browser
 
