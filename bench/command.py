@@ -99,7 +99,6 @@ class Bench:
 
     def measure(self, stack: contextlib.ExitStack) -> None:
         self.material = course_material()
-        self.chromium = None
         with_lanes = self.parts & {"work", "cot", "growth"}
         browsing = self.parts & {"simd", "visits", "build"} or any(peer.where != "native" for peer in self.chosen)
         if browsing:
@@ -107,6 +106,7 @@ class Bench:
                 self.open_chromium(stack)
             except LaneError as error:
                 say(str(error))
+                self.parts -= {"simd", "visits"}
                 for peer in self.chosen:
                     if peer.where != "native":
                         self.peers[peer.name]["why"] = str(error)
@@ -124,13 +124,15 @@ class Bench:
             self.time_growth()
         if "cot" in self.parts:
             self.time_cot()
-        if "visits" in self.parts and self.chromium:
+        if "visits" in self.parts:
             self.time_visits()
 
     def open_chromium(self, stack: contextlib.ExitStack) -> None:
         """Build the site, serve it with the bench's page, and open that page."""
-        from playwright.sync_api import sync_playwright
-
+        try:
+            from playwright.sync_api import Error, sync_playwright
+        except ImportError:
+            raise LaneError("not installed: make install-tests") from None
         from bench.chromium import ChromiumLane, Files, options
         from bench.server import serving
         from bench.simd import compile_wasm
@@ -165,7 +167,10 @@ class Bench:
                 say(f"SIMD rates: {error}")
         self.address = stack.enter_context(serving(root))
         self.chromium = stack.enter_context(sync_playwright()).chromium
-        browser = self.chromium.launch(**options())
+        try:
+            browser = self.chromium.launch(**options())
+        except Error as error:
+            raise LaneError(f"Chromium does not start: {error.message.splitlines()[0]}") from None
         stack.callback(browser.close)
         self.browser_version = browser.version
         self.page = browser.new_page()
@@ -242,7 +247,7 @@ class Bench:
     def time_simd(self) -> None:
         from bench.simd import rates
 
-        found = rates(self.simd_lane, self.seconds / 3)
+        found = rates(self.simd_lane, self.seconds)
         for count, rate in found["peak"].items():
             self.simd.setdefault("peak", {}).setdefault(str(count), []).append(rate)
         self.simd.setdefault("products", []).append(found["products"])
@@ -298,7 +303,6 @@ class Bench:
         from bench.chromium import site_config
         from bench.visits import LESSON, WIDGET, Visits
 
-        assert self.chromium
         self.page.close()  # its workers hold memory and the browser's attention
         visits = Visits(self.chromium, f"{self.address}site/")
         self.visits = {"backend": site_config(self.files.site)["widgets"]["cot"]["backend"], "visits": []}

@@ -20,7 +20,7 @@ def text(result: dict[str, Any]) -> str:
     ]
     if result["settings"]["quick"]:
         lines.append("A quick run: it shows that everything works; its numbers are not to be quoted.")
-    if any(row["ok"] for row in result["peers"].values()) or result["peers"]:
+    if any(row["why"] or any(row.get(work) for work in WORK_TITLES) for row in result["peers"].values()):
         lines += ["", *work_table(result), *remarks(result)]
     if result["growth"]:
         lines += ["", *growth_table(result)]
@@ -114,20 +114,21 @@ def growth_table(result: dict[str, Any]) -> list[str]:
 
 def best_peak(simd: dict[str, Any]) -> tuple[str, float]:
     """(chains side by side, GFLOP/s) of the fastest loop of bare multiplications and additions."""
-    count, rates = max(simd["peak"].items(), key=lambda item: median(item[1]))
-    return count, median(rates)
+    count, rates = max(simd["peak"].items(), key=lambda item: max(item[1]))
+    return count, max(rates)
 
 
 def product_share(simd: dict[str, Any]) -> float:
-    return median(simd["products"]) / best_peak(simd)[1]
+    """Both at their best: what is asked is what the machine can do, and what the kernel can make of it."""
+    return max(simd["products"]) / best_peak(simd)[1]
 
 
 def simd_lines(simd: dict[str, Any]) -> list[str]:
     count, peak = best_peak(simd)
-    loops = ", ".join(f"{chains}: {median(rates):.1f}" for chains, rates in simd["peak"].items())
+    loops = ", ".join(f"{chains}: {max(rates):.1f}" for chains, rates in simd["peak"].items())
     return [
         f"WASM SIMD, multiplications and additions: {peak:.1f} GFLOP/s with {count} chains ({loops});"
-        f" the kernel's products: {median(simd['products']):.1f} GFLOP/s, {product_share(simd):.0%} of it.",
+        f" the kernel's products: {max(simd['products']):.1f} GFLOP/s, {product_share(simd):.0%} of it.",
     ]
 
 

@@ -2,6 +2,7 @@
 
 import { serve } from "./lane.js";
 
+const BURSTS = 5;
 const FACTOR = 0.999;
 const TERM = 0.001;
 const FLOPS_PER_LINK = 4 * 4 * 2; // four links a round, four lanes, a multiplication and an addition
@@ -19,13 +20,17 @@ serve(async ({ file }) => {
   };
 });
 
-/** `work(rounds)` returns how many operations it did. The first calls let the engine compile well. */
+/** Best of a few bursts. `work(rounds)` returns how many operations it did; the first calls let the engine compile well. */
 function rate(seconds, work, rounds) {
   const warm = performance.now();
   let passes = 0;
   for (; passes < 3 || performance.now() - warm < 30; passes++) work(rounds);
-  const total = Math.max(1, Math.round((rounds * seconds * 1000 * passes) / (performance.now() - warm)));
-  const start = performance.now();
-  const operations = work(total);
-  return operations / (performance.now() - start) / 1e6;
+  const total = Math.max(1, Math.round((rounds * (seconds / BURSTS) * 1000 * passes) / (performance.now() - warm)));
+  let best = 0;
+  for (let burst = 0; burst < BURSTS; burst++) {
+    const start = performance.now();
+    const operations = work(total);
+    best = Math.max(best, operations / (performance.now() - start) / 1e6);
+  }
+  return best;
 }

@@ -146,6 +146,7 @@ class Compiled(Eager):
     """The same under torch.compile: the loss with its backward, the log-probabilities and the decoding step."""
 
     def __init__(self):
+        torch._dynamo.config.recompile_limit = 64  # beyond it, other batch sizes would run uncompiled without a word
         self.loss = torch.compile(weighted_loss, dynamic=False)
         self.token_logprobs = torch.compile(token_logprobs, dynamic=False)
         self.extend = torch.compile(extend, dynamic=False)
