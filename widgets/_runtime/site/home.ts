@@ -6,20 +6,15 @@ import { texts } from "./texts";
 export async function setUpHome(progress: Progress, course: string): Promise<void> {
   const panel = document.querySelector<HTMLElement>("[data-progress-panel]");
   if (!panel) return;
-  const storage = await progress.open();
-  await showProgress(progress);
   const say = (text: string, role: "status" | "alert"): void => {
     for (const place of panel.querySelectorAll<HTMLElement>("[data-message]")) {
       place.textContent = place.dataset["message"] === role ? text : "";
     }
   };
-  const notice = panel.querySelector("[data-notice]");
-  storage.onNotice((message) => notice?.replaceChildren(message));
-
   panel.querySelector("[data-action=export]")?.addEventListener("click", async () => {
     let file: string;
     try {
-      file = await storage.exportProgress();
+      file = await (await progress.open()).exportProgress();
     } catch (error) {
       return say(error instanceof Error ? error.message : String(error), "alert");
     }
@@ -37,16 +32,22 @@ export async function setUpHome(progress: Progress, course: string): Promise<voi
     const chosen = file.files?.[0];
     if (!chosen) return;
     try {
-      say(texts.progress.imported(await storage.importProgress(await chosen.text())), "status");
+      const count = await (await progress.open()).importProgress(await chosen.text());
+      say(texts.progress.imported(count), "status");
       await showProgress(progress);
     } catch (error) {
       say(texts.progress.failed(error instanceof Error ? error.message : String(error)), "alert");
     }
     file.value = "";
   });
+  // Only now: a click meanwhile is not lost.
+  const storage = await progress.open();
+  const notice = panel.querySelector("[data-notice]");
+  storage.onNotice((message) => notice?.replaceChildren(message));
   storage.onChange((store) => {
     if (store === "progress") void showProgress(progress);
   });
+  await showProgress(progress);
 }
 
 async function showProgress(progress: Progress): Promise<void> {
