@@ -19,6 +19,8 @@ type Report = (stage: LoadStage) => void;
 type Wanted = { url: string; name: string; bytes: number; sha256: string };
 
 const WASM = "application/wasm";
+/** The network itself: while Pyodide starts, `fetch` answers with the downloads that this brings in. */
+const fetchFromNetwork = globalThis.fetch.bind(globalThis);
 const CORE = { loader: "pyodide.js", module: "pyodide.asm.js", wasm: "pyodide.asm.wasm" };
 
 /** Pyodide with the manifest's packages loaded and the course's wheel on its path. Rejects with a `LoadError`. */
@@ -127,7 +129,7 @@ async function download(file: Wanted, kept: Promise<KeptFiles>, progress: Progre
 async function read(file: Wanted, cache: RequestCache, progress: Progress): Promise<ArrayBuffer> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   try {
-    const response = await fetch(file.url, { cache });
+    const response = await fetchFromNetwork(file.url, { cache });
     if (!response.ok) throw new LoadError(STRINGS.missing(file.name, response.status));
     const reader = response.body?.getReader();
     for (;;) {
@@ -153,7 +155,7 @@ async function isRight(data: ArrayBuffer, file: Wanted): Promise<boolean> {
 async function untouched(file: Wanted): Promise<Response | null> {
   try {
     const integrity = `sha256-${base64(file.sha256)}`;
-    const response = await fetch(file.url, { cache: "only-if-cached", mode: "same-origin", integrity });
+    const response = await fetchFromNetwork(file.url, { cache: "only-if-cached", mode: "same-origin", integrity });
     return response.ok && response.headers.get("content-type") === WASM ? response : null;
   } catch {
     return null;
@@ -167,13 +169,12 @@ const base64 = (hex: string): string => btoa(hex.replace(/../g, (byte) => String
  * WebAssembly fails and then waits for ever, so that failure is passed on. Returns the way back.
  */
 function serve(files: Map<string, Promise<Response>>, fail: (error: unknown) => void): () => void {
-  const { fetch } = globalThis;
   const { instantiateStreaming } = WebAssembly;
   globalThis.fetch = (input, init) => {
     const url = input instanceof Request ? input.url : String(input);
     const prepared = files.get(url);
     files.delete(url);
-    return prepared ?? fetch(input, init);
+    return prepared ?? fetchFromNetwork(input, init);
   };
   WebAssembly.instantiateStreaming = async (source, imports) => {
     try {
@@ -184,7 +185,7 @@ function serve(files: Map<string, Promise<Response>>, fail: (error: unknown) => 
     }
   };
   return () => {
-    globalThis.fetch = fetch;
+    globalThis.fetch = fetchFromNetwork;
     WebAssembly.instantiateStreaming = instantiateStreaming;
   };
 }
