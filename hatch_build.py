@@ -17,7 +17,7 @@ class KernelBuildHook(BuildHookInterface):
             raise RuntimeError(f"{source} is missing")
         build = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(build)
-        library = build.library_path()
+        library = build.compiled_path()
         if not library.exists():
             build.build_native(library)
         build_data["artifacts"].append(f"/minigpt/kernel/_build/{library.name}")

@@ -59,7 +59,7 @@ def _kernel() -> tuple[str, bytes]:
     """The compiled kernel for the browser, under the name that its loader looks for."""
     from minigpt.kernel import build
 
-    path = build.library_path(build.WASM_PLATFORM)
+    path = build.compiled_path(build.WASM_PLATFORM)
     try:
         data = (path if path.exists() else build.build_wasm(path)).read_bytes()
     except build.KernelBuildError as error:

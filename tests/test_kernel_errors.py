@@ -151,7 +151,7 @@ def test_a_forward_of_another_model_is_refused():
 
 
 def test_without_library_and_compiler_the_error_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(build, "library_path", lambda *_: tmp_path / build.library_name("nowhere"))
+    monkeypatch.setattr(build, "compiled_path", lambda *_: tmp_path / build.compiled_name("nowhere"))
     monkeypatch.setattr(build, "has_compiler", lambda: False)
     with pytest.raises(BackendError, match=r"install ziglang==.*python -m minigpt\.kernel.*backend 'numpy'"):
         KernelBackend()
@@ -161,7 +161,7 @@ def test_without_library_and_compiler_the_error_says_what_to_do(monkeypatch, tmp
 
 
 def test_a_missing_library_is_built_where_there_is_a_compiler(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernel.build, "library_path", lambda *_: tmp_path / "kernel.so")
+    monkeypatch.setattr(kernel.build, "compiled_path", lambda *_: tmp_path / "kernel.so")
     assert KernelBackend().exp(np.zeros(1, np.float32))[0] == 1.0
     assert [path.name for path in tmp_path.iterdir()] == ["kernel.so"]
 
@@ -170,9 +170,9 @@ def test_a_library_of_another_source_is_not_found(monkeypatch, tmp_path):
     """Its name carries the digest of the source and the flags."""
     changed = tmp_path / "kernel.c"
     changed.write_bytes(build.SOURCE.read_bytes() + b"\n")
-    before = build.library_path()
+    before = build.compiled_path()
     monkeypatch.setattr(build, "SOURCE", changed)
-    assert build.library_path() != before
+    assert build.compiled_path() != before
 
 
 def test_a_source_that_does_not_compile_is_a_clear_error_and_leaves_nothing(monkeypatch, tmp_path):

@@ -66,7 +66,7 @@ def load_library(path: Path) -> ctypes.PyDLL:
 
 def find_library() -> Path:
     """The library of this very source, built if it is missing and a compiler is there. Raises BackendError."""
-    path = build.library_path()
+    path = build.compiled_path()
     if path.exists():
         return path
     if build.has_compiler():

@@ -59,13 +59,13 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def library_name(machine: str) -> str:
+def compiled_name(machine: str) -> str:
     """The digest in the name makes a library of another source invisible, so that none is ever used by mistake."""
     return f"kernel-{machine}-{source_digest()}.so"
 
 
-def library_path(machine: str | None = None, folder: Path = FOLDER) -> Path:
-    return folder / library_name(machine or platform())
+def compiled_path(machine: str | None = None, folder: Path = FOLDER) -> Path:
+    return folder / compiled_name(machine or platform())
 
 
 def has_compiler() -> bool:
@@ -106,7 +106,7 @@ def build_native(out: Path | None = None, *, cpu: str = "baseline") -> Path:
 
     Returns the library's path. Raises KernelBuildError if ziglang is missing or fails.
     """
-    return _into(out or library_path(), lambda made: _zig("cc", *EXACT, *NATIVE, f"-mcpu={cpu}", SOURCE, "-o", made))
+    return _into(out or compiled_path(), lambda made: _zig("cc", *EXACT, *NATIVE, f"-mcpu={cpu}", SOURCE, "-o", made))
 
 
 def build_wasm(out: Path | None = None) -> Path:
@@ -120,4 +120,4 @@ def build_wasm(out: Path | None = None) -> Path:
         _zig("cc", *WASM, *EXACT, "-c", SOURCE, "-o", part)
         _zig("wasm-ld", *WASM_LINK, part, "-o", made)
 
-    return _into(out or library_path(WASM_PLATFORM), make)
+    return _into(out or compiled_path(WASM_PLATFORM), make)
