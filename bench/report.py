@@ -146,7 +146,7 @@ def visit_table(visits: dict[str, Any]) -> list[str]:
     columns = {kind: visit_medians(visits, kind) for kind in ("cold", "second", "prefetched")}
     rows = [
         [name, *(number(column[name]) if name in column else "–" for column in columns.values())]
-        for name in (*STAGES, "click to first point")
+        for name in (*STAGES, "click to first point", "click to step 250")
     ]
     for title, what in (("runtime, MB", "runtime"), ("page, kB", "page")):
         unit = 1e6 if what == "runtime" else 1e3

@@ -87,11 +87,13 @@ def cot(peer: Peer, material: Material, turn: int) -> None:
     arrays = material.arrays
     length = arrays["uniforms"].shape[1]
     for tokens, weights in (("tokens", "weights"), ("direct_tokens", "direct_weights")):
+        answers = length if tokens == "tokens" else 4
+        peer.decode(arrays["held_out"], answers, None)
         for step in range(COT_STEPS):
             index = step % len(arrays[tokens])
             peer.step(arrays[tokens][index], arrays[weights][index])
             if (step + 1) % COT_EVALUATE_EVERY == 0:
-                peer.decode(arrays["held_out"], length if tokens == "tokens" else 4, None)
+                peer.decode(arrays["held_out"], answers, None)
     peer.load(material.shape, arrays["parameters"])
     for _ in range(COT_SAMPLINGS):
         peer.decode(arrays["chain_prompts"], length, arrays["chain_uniforms"])

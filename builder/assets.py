@@ -27,7 +27,8 @@ def node() -> str:
     return found
 
 
-def _ask_node(script: Path, request: Any, cwd: Path) -> Any:
+def ask_node(script: Path, request: Any, cwd: Path) -> Any:
+    """What a script of ours answers, JSON in and out. Raises BuildError if it fails or says nothing."""
     try:
         done = subprocess.run(
             [node(), str(script)],
@@ -53,7 +54,7 @@ def render_formulas(formulas: list[Formula], problems: Problems, root: Path) -> 
     """MathML of each formula, in order, by one Node process. Bad TeX is a problem at its place."""
     if not formulas:
         return []
-    answers = _ask_node(
+    answers = ask_node(
         HERE / "math.mjs", [{"tex": formula.tex, "display": formula.display} for formula in formulas], root
     )
     rendered = []
@@ -108,7 +109,7 @@ def bundle_style(root: Path, theme: Path, out: Path, cuts: list[Cut]) -> str:
 
 
 def _esbuild(request: dict[str, Any], root: Path) -> dict[str, Any]:
-    answer = _ask_node(HERE / "bundle.mjs", request, root)
+    answer = ask_node(HERE / "bundle.mjs", request, root)
     if answer.get("errors"):
         raise BuildError(f"esbuild: {'; '.join(answer['errors'])}.", "Mend the file that it names.")
     return answer

@@ -8,7 +8,8 @@ one ends the build. The pins are in pyodide.json.
 Two things are changed on the way out, both after checking the originals. Pyodide's two modules are published as .js,
 since simple hosts type .mjs wrongly and a mistyped module cannot be imported: a page imports both and calls
 `loadPyodide({indexURL, createPyodideModule})`. And wheels and the standard library lose what pages and notebooks never
-import (see "strip" in the pins), so the published lock, pruned to what ships, carries the wheels' new hashes.
+import (see "strip" in the pins) and hold what pages import at their start as bytecode ("imports"; see bytecode.py), so
+the published lock, pruned to what ships, carries the wheels' new hashes.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from pathlib import Path
 from typing import Any
 
 from builder.archive import record, sha256, zip_bytes
+from builder.bytecode import compile_modules, sourceless
 from builder.errors import BuildError
 from builder.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
+CORE = ROOT / "node_modules" / "pyodide"
 PINS = Path(__file__).with_name("pyodide.json")
 LOCK, STDLIB = "pyodide-lock.json", "python_stdlib.zip"
 CONNECT_SECONDS = 5
@@ -51,7 +54,7 @@ def prepare_runtime(
     *,
     packages: Iterable[str] = ("numpy",),
     strip: bool = True,
-    core: Path = ROOT / "node_modules" / "pyodide",
+    core: Path = CORE,
     pins: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fill a folder of `out`, named after their contents, with the runtime's files and describe them.
@@ -67,16 +70,20 @@ def prepare_runtime(
     lock = json.loads(official.pop(LOCK))
     chosen = closure(lock, packages)
     published = {pins["published-as"].get(name, name): data for name, data in official.items()}
-    if strip and STDLIB in pins["strip"]:
-        published[STDLIB] = zip_bytes(without(published[STDLIB], pins["strip"][STDLIB]))
-    for name in chosen:
-        entry = lock["packages"][name]
-        wheel = fetch_wheel(entry, pins, pyodide_dir, cache, say)
-        patterns = pins["strip"].get(name, []) if strip else []
-        if patterns:
-            wheel = strip_wheel(wheel, patterns)
-            entry["sha256"] = sha256(wheel)
-        published[entry["file_name"]] = wheel
+    entries = {lock["packages"][name]["file_name"]: lock["packages"][name] for name in chosen}
+    wheels = {file: fetch_wheel(entry, pins, pyodide_dir, cache, say) for file, entry in entries.items()}
+    if strip:
+        stripped = {lock["packages"][name]["file_name"]: pins["strip"].get(name, []) for name in chosen}
+        wheels = {
+            file: strip_wheel(wheel, stripped[file]) if stripped[file] else wheel for file, wheel in wheels.items()
+        }
+        if STDLIB in pins["strip"]:
+            published[STDLIB] = zip_bytes(without(published[STDLIB], pins["strip"][STDLIB]))
+        if pins["imports"]:
+            published[STDLIB], wheels = _compiled(core, published[STDLIB], wheels, pins["imports"], cache, say)
+        for file, entry in entries.items():
+            entry["sha256"] = sha256(wheels[file])
+    published |= wheels
     published[LOCK] = pruned_lock(lock, chosen)
     files = [{"name": name, "bytes": len(data), "sha256": sha256(data)} for name, data in published.items()]
     # One changed file gives all of them another address: no cache can mix two runtimes.
@@ -94,6 +101,17 @@ def prepare_runtime(
         "packages": chosen,
         "files": files,
     }
+
+
+def _compiled(
+    core: Path, stdlib: bytes, wheels: Mapping[str, bytes], imports: Iterable[str], cache: Path, say: Say
+) -> tuple[bytes, dict[str, bytes]]:
+    """The standard library and the wheels with the modules that `imports` load as bytecode."""
+    bytecode = compile_modules(core, stdlib, wheels, cache, say, imports=imports)
+    changed = {}
+    for file, wheel in wheels.items():
+        changed[file] = repacked(sourceless(without(wheel, []), bytecode[file])) if bytecode[file] else wheel
+    return zip_bytes(sourceless(without(stdlib, []), bytecode[STDLIB])), changed
 
 
 def closure(lock: Mapping[str, Any], packages: Iterable[str]) -> list[str]:
@@ -153,7 +171,11 @@ def check(name: str, source: str, data: bytes, expected: str) -> None:
 
 def strip_wheel(wheel: bytes, patterns: Iterable[str]) -> bytes:
     """The wheel without the files that match a pattern (`**/` at the start matches at any depth), RECORD rewritten."""
-    entries = without(wheel, patterns)
+    return repacked(without(wheel, patterns))
+
+
+def repacked(entries: dict[str, bytes]) -> bytes:
+    """A wheel of these files, its RECORD rewritten."""
     records = [name for name in entries if name.endswith(".dist-info/RECORD")]
     if len(records) != 1:
         raise BuildError(f"A wheel has one RECORD; this one has {len(records)}.", "Give the official wheel.")

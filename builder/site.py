@@ -223,11 +223,13 @@ def _runtime(site: Site, sources: Sources, pyodide_dir: Path | None, cache: Path
     if sources.runtime is not None:
         manifest = sources.runtime(folder / "pyodide", pyodide_dir, cache, say)
     else:
-        from builder.runtime import prepare_runtime
+        from builder.bytecode import wheel_compiler
+        from builder.runtime import CORE, prepare_runtime
         from builder.wheel import build_wheel, describe_wheel
 
         manifest = prepare_runtime(folder / "pyodide", pyodide_dir, cache, say)
-        manifest = {**manifest, "wheel": describe_wheel(build_wheel(folder / "runtime"), folder)}
+        wheel = build_wheel(folder / "runtime", compiler=wheel_compiler(CORE, cache, say))
+        manifest = {**manifest, "wheel": describe_wheel(wheel, folder)}
     site.runtime = {**manifest, "worker": site.scripts["worker"]}
 
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from builder.archive import record, sha256, zip_bytes
+from builder.bytecode import beside
 from builder.errors import BuildError
+from builder.runtime import read_pins
 
 ROOT = Path(__file__).resolve().parent.parent
+Compiler = Callable[[bytes], Mapping[str, bytes]]
 PACKAGES = ("minigpt", "widgets")
 # Python and the data it reads at run time; TypeScript and styles reach the page through the bundle.
 SUFFIXES = {".py", ".toml", ".json", ".c", ".h"}  # the kernel's source too: a checkpoint's key carries its digest
 
 
-def build_wheel(out: Path, *, root: Path = ROOT) -> Path:
+def build_wheel(out: Path, *, root: Path = ROOT, compiler: Compiler | None = None) -> Path:
     """Write the wheel into a folder of `out` named after its contents and return its path.
 
+    compiler: turns a wheel into the bytecode of its modules, which then lies beside the sources; they stay, since a
+    checkpoint's key carries their digest.
     A changed course gets another address, so that no cache can hand a page the former one.
     Raises BuildError if a package has no Python at all.
     """
@@ -31,12 +37,19 @@ def build_wheel(out: Path, *, root: Path = ROOT) -> Path:
         f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nRequires-Python: {project['requires-python']}\n"
     ).encode()
     entries[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: raona\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    entries[f"{info}/RECORD"] = record(entries, f"{info}/RECORD")
-    data = zip_bytes(entries)
+    data = _packed(entries, info)
+    if compiler:
+        tag = f"cpython-{read_pins()['python'].replace('.', '')}"
+        data = _packed(beside(entries, compiler(data), tag), info)
     path = out / sha256(data)[:12] / f"{name}-{version}-py3-none-any.whl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
+
+
+def _packed(entries: dict[str, bytes], info: str) -> bytes:
+    entries = {name: data for name, data in entries.items() if name != f"{info}/RECORD"}
+    return zip_bytes({**entries, f"{info}/RECORD": record(entries, f"{info}/RECORD")})
 
 
 def describe_wheel(path: Path, site: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ EVALUATION_COST = 12.0
 
 def training_cost(formats: int, steps: int, evaluated: bool) -> float:
     """Progress units of a training: steps of all models, plus their evaluations."""
-    evaluations = steps // EVALUATE_EVERY if evaluated else 0
+    evaluations = 1 + steps // EVALUATE_EVERY if evaluated else 0
     return formats * (steps + evaluations * EVALUATION_COST)
 
 
@@ -34,20 +34,22 @@ def train(
 ) -> Experiment:
     """Train one model per format in lock-step, one SFT step of each per iteration.
 
-    Keeps a checkpoint of each at 500, 1,000 and 1,500 steps (and at the last one). If evaluated, every 250 steps gives
-    a point of the series named after the format; `readouts` names those that are also readouts. `total` is the whole
-    run's cost in progress units, if there is more to it than this training. Returns the accuracies by (format, step).
+    Keeps a checkpoint of each at 500, 1,000 and 1,500 steps (and at the last one). If evaluated, every 250 steps, from
+    0 on, gives a point of the series named after the format; `readouts` names those that are also readouts. `total` is
+    the whole run's cost in progress units, if there is more to it than this training. Returns the accuracies by
+    (format, step).
     """
     trainings = [SupervisedTraining(lab.backend, format, seed, SCHEDULE, lab.shape) for format in formats]
     total = total or training_cost(len(formats), steps, evaluated)
     accuracies: dict[tuple[str, int], float] = {}
     done = 0.0
     yield progress("train", done, total)
-    for step in range(1, steps + 1):
-        for training in trainings:
-            training.step()
-            yield None
-        done += len(trainings)
+    for step in range(steps + 1):
+        if step > 0:
+            for training in trainings:
+                training.step()
+                yield None
+            done += len(trainings)
         if step % EVALUATE_EVERY == 0 and evaluated:
             for training in trainings:
                 accuracy = yield from held_out_accuracy(lab.backend, training.parameters, training.format, lab.shape)

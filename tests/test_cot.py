@@ -27,13 +27,13 @@ def record(tmp_path_factory):
 def test_the_run_gives_every_readout_and_series_of_the_contract(record):
     assert set(record.readouts) == {"cot-500", "direct-500", "cot-1500", "direct-1500", "per-chain", "vote"}
     assert {name: len(points) for name, points in record.series.items()} == {
-        "reasoned": 6,
-        "direct": 6,
+        "reasoned": 7,
+        "direct": 7,
         "plurality": 15,
         "majority": 15,
         "binomial": 15,
     }
-    assert [x for x, _ in record.series["direct"]] == [250, 500, 750, 1000, 1250, 1500]
+    assert [x for x, _ in record.series["direct"]] == [0, 250, 500, 750, 1000, 1250, 1500]
     assert all(0 <= y <= 1 for points in record.series.values() for _, y in points)
 
 

@@ -91,6 +91,7 @@ async function cot(peer, material) {
     ["tokens", "weights", length],
     ["direct_tokens", "direct_weights", COT.directLength],
   ]) {
+    await peer.decode(arrays.held_out, room, null);
     for (let step = 0; step < COT.steps; step++) {
       const index = step % arrays[tokens].shape[0];
       await peer.step(at(arrays[tokens], index), at(arrays[weights], index));

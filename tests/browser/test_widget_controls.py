@@ -151,7 +151,7 @@ def test_stopping_keeps_what_was_reached_and_its_checkpoints(chromium: Browser, 
         wait_state(page, "idle")
         assert visible_actions(page) == {"run", "new-seed", "share", "code"}
         assert "punts de control" in (note(page, "stopped").text_content() or "")
-        assert [x for x, _ in series(page)["reasoned"]][:2] == [250, 500]
+        assert [x for x, _ in series(page)["reasoned"]][:2] == [0, 250]
         assert readouts(page)["cot-500"][0] != ""
         assert readouts(page)["cot-1500"][0] == ""
         assert axe(page) == []

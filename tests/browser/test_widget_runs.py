@@ -169,7 +169,7 @@ def test_done_publishes_every_readout_in_full_precision_and_in_catalan(story):
 def test_done_draws_every_series_whole(story):
     found = story["done"]["series"]
     assert {name: [x for x, _ in points] for name, points in found.items()} == {
-        **{name: [250, 500, 750, 1000, 1250, 1500] for name in ("reasoned", "direct")},
+        **{name: [0, 250, 500, 750, 1000, 1250, 1500] for name in ("reasoned", "direct")},
         **{name: list(range(1, 16)) for name in ("plurality", "majority", "binomial")},
     }
     by_step = dict(map(tuple, found["reasoned"]))
