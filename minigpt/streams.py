@@ -12,6 +12,9 @@ import hashlib
 
 import numpy as np
 
+# Named here because NumPy would bring it in at its first use, which is after the reader's click.
+import numpy.random
+
 SEED_LIMIT = 2**32
 
 

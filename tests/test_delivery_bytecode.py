@@ -26,7 +26,10 @@ for (const file of [numpy, wheel]) python.unpackArchive(new Uint8Array(readFileS
 console.log(python.runPython(`
 import json, sys
 from widgets._runtime.bridge import open as open_session
-open_session("numpy").start("run", "cot", __import__("types").SimpleNamespace(to_py=dict), "experiment")
+session = open_session("kernel")
+session.start("run", "cot", __import__("types").SimpleNamespace(to_py=dict), "experiment")
+while not any("event" in output and output["event"]["type"] == "point" for output in session.advance(50).to_py()):
+    pass
 files = {
     name: str(getattr(module, "__file__", ""))
     for name, module in sys.modules.items()
@@ -39,7 +42,8 @@ json.dumps({
     ),
     "course": sorted(name for name in files if name.startswith(("minigpt", "widgets"))),
     "not cached": sorted(
-        name for name in files if name.startswith(("minigpt", "widgets")) and not cached[name].endswith(".cpython-314.pyc")
+        name for name in files
+        if name.startswith(("minigpt", "widgets")) and not cached[name].endswith(".cpython-314.pyc")
     ),
 })
 `));

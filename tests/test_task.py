@@ -117,6 +117,15 @@ def test_no_held_out_sum_is_in_a_training_table():
         assert not shown & held_out
 
 
+def test_the_training_tables_are_what_the_prompts_and_responses_say():
+    for format in task.FORMATS:
+        table, length = task.token_table(format), task.PROMPT_LENGTH + task.RESPONSE_LENGTH[format]
+        assert table.dtype == np.int32
+        for question, row in zip(task.split()[0], table, strict=True):
+            written = task.prompt(question) + task.response(question, format, digits=(0, 0, 0, 0))
+            assert task.decode_text(row) == written.ljust(length, task.END)
+
+
 @given(st.lists(texts, min_size=1, max_size=5))
 def test_a_response_ends_with_its_first_full_stop(rows):
     tokens = np.array([task.encode(row.ljust(18, "7")) for row in rows], dtype=np.int32)
