@@ -12,7 +12,7 @@ for (const [name, path] of Object.entries(archives)) {
   python.FS.writeFile(`/tmp/${name}`, data);
   python.unpackArchive(data, "wheel", { extractDir: SITE_PACKAGES });
 }
-python.globals.set("request", python.toPy({ archives: Object.keys(archives), imports, whole }));
+python.FS.writeFile("/tmp/request.json", JSON.stringify({ archives: Object.keys(archives), imports, whole }));
 try {
   python.runPython(readFileSync(new URL("bytecode_inside.py", import.meta.url), "utf8"));
   writeFileSync(out, python.FS.readFile("/tmp/bytecode.zip"));
