@@ -1,0 +1,1 @@
+"""Reinforcement learning on the mini-GPT. Each module adds one idea to those before it."""
