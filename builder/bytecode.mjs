@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-const { core, stdlib, archives, imports, whole, out } = JSON.parse(readFileSync(0, "utf8"));
+const { core, stdlib, archives, imports, whole, documented, out } = JSON.parse(readFileSync(0, "utf8"));
 const { loadPyodide } = await import(pathToFileURL(`${core}/pyodide.mjs`).href);
 const python = await loadPyodide({ stdLibURL: stdlib, env: { PYTHONHASHSEED: "0" } });
 // Where Pyodide itself puts packages.
@@ -12,7 +12,7 @@ for (const [name, path] of Object.entries(archives)) {
   python.FS.writeFile(`/tmp/${name}`, data);
   python.unpackArchive(data, "wheel", { extractDir: SITE_PACKAGES });
 }
-python.FS.writeFile("/tmp/request.json", JSON.stringify({ archives: Object.keys(archives), imports, whole }));
+python.FS.writeFile("/tmp/request.json", JSON.stringify({ archives: Object.keys(archives), imports, whole, documented }));
 try {
   python.runPython(readFileSync(new URL("bytecode_inside.py", import.meta.url), "utf8"));
   writeFileSync(out, python.FS.readFile("/tmp/bytecode.zip"));

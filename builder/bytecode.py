@@ -33,18 +33,20 @@ def compile_modules(
     *,
     imports: Iterable[str] = (),
     whole: Iterable[str] = (),
+    documented: Iterable[str] = (),
 ) -> dict[str, dict[str, bytes]]:
     """Bytecode of the modules that `imports` load, and of every module of the archives named in `whole`.
 
     core: the unpacked npm package of Pyodide. stdlib: the standard library to compile from. archives: wheels by name.
+    documented: sources whose docstrings something reads at its import, as `numpy.ma` does; all others lose theirs.
     Returns {archive name: {name of the source in it: bytecode}}, the standard library under `python_stdlib.zip`.
     Raises BuildError if Node or an import fails.
     """
-    imports, whole = list(imports), list(whole)
-    kept = cache / "bytecode" / f"{_digest(core, stdlib, archives, imports, whole)}.zip"
+    wanted = {"imports": list(imports), "whole": list(whole), "documented": list(documented)}
+    kept = cache / "bytecode" / f"{_digest(core, stdlib, archives, wanted)}.zip"
     if not kept.is_file():
         say(f"Compiling Python for the pages: {', '.join(archives)}")
-        write_whole(kept, _compile(core, stdlib, archives, imports, whole))
+        write_whole(kept, _compile(core, stdlib, archives, wanted))
     found: dict[str, dict[str, bytes]] = {name: {} for name in (STDLIB, *archives)}
     with zipfile.ZipFile(kept) as opened:
         for entry in opened.namelist():
@@ -63,16 +65,16 @@ def wheel_compiler(core: Path, cache: Path, say: Say) -> Callable[[bytes], dict[
     return compiler
 
 
-def _digest(core: Path, stdlib: bytes, archives: Mapping[str, bytes], imports: list[str], whole: list[str]) -> str:
+def _digest(core: Path, stdlib: bytes, archives: Mapping[str, bytes], wanted: Mapping[str, list[str]]) -> str:
     """Of all that decides the result, Python itself included."""
-    digest = hashlib.sha256(json.dumps([imports, whole, list(archives)]).encode())
+    digest = hashlib.sha256(json.dumps([wanted, list(archives)]).encode())
     parts = [(core / "pyodide.asm.wasm").read_bytes(), stdlib, *archives.values()]
     for part in [*parts, *((HERE / name).read_bytes() for name in SOURCES)]:
         digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()[:24]
 
 
-def _compile(core: Path, stdlib: bytes, archives: Mapping[str, bytes], imports: list[str], whole: list[str]) -> bytes:
+def _compile(core: Path, stdlib: bytes, archives: Mapping[str, bytes], wanted: Mapping[str, list[str]]) -> bytes:
     with tempfile.TemporaryDirectory() as work:
         paths = {name: Path(work, name) for name in (STDLIB, *archives)}
         for name, data in ((STDLIB, stdlib), *archives.items()):
@@ -82,8 +84,7 @@ def _compile(core: Path, stdlib: bytes, archives: Mapping[str, bytes], imports: 
             "core": str(core.resolve()),
             "stdlib": str(paths.pop(STDLIB)),
             "archives": {name: str(path) for name, path in paths.items()},
-            "imports": imports,
-            "whole": whole,
+            **wanted,
             "out": str(out),
         }
         answer = ask_node(HERE / "bytecode.mjs", request, HERE)

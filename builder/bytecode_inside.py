@@ -1,8 +1,8 @@
 """Runs inside Pyodide for bytecode.mjs: imports what pages import and compiles the modules that this loaded.
 
-/tmp/request.json holds archives (names in /tmp, unpacked in site-packages), imports (modules) and whole (archives of
-which every module is compiled). Leaves /tmp/bytecode.zip, with entries `archive/path/module.py`, and their number in
-`compiled`.
+/tmp/request.json holds archives (names in /tmp, unpacked in site-packages), imports (modules), whole (archives of which
+every module is compiled) and documented (sources that keep their docstrings). Leaves /tmp/bytecode.zip, with entries
+`archive/path/module.py`, and their number in `compiled`.
 """
 
 import ast
@@ -26,10 +26,10 @@ for name in request["imports"]:
 loaded = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values()) if request["imports"]}
 
 
-def bytecode(text, place):
+def bytecode(text, place, documented):
     """What Python would keep of a module, less the docstrings, which no page shows: they are a fifth of it."""
     tree = ast.parse(text)
-    for node in ast.walk(tree):
+    for node in [] if documented else ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if (
@@ -53,6 +53,6 @@ with zipfile.ZipFile("/tmp/bytecode.zip", "w") as result:
                 place = f"{root}/{name}"
                 if not name.endswith(".py") or (place not in loaded and archive not in request["whole"]):
                     continue
-                data = bytecode(opened.read(name), place)
+                data = bytecode(opened.read(name), place, name in request["documented"])
                 result.writestr(zipfile.ZipInfo(f"{archive}/{name}"), data)
                 compiled += 1

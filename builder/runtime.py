@@ -80,7 +80,7 @@ def prepare_runtime(
         if STDLIB in pins["strip"]:
             published[STDLIB] = zip_bytes(without(published[STDLIB], pins["strip"][STDLIB]))
         if pins["imports"]:
-            published[STDLIB], wheels = _compiled(core, published[STDLIB], wheels, pins["imports"], cache, say)
+            published[STDLIB], wheels = _compiled(core, published[STDLIB], wheels, pins, cache, say)
         for file, entry in entries.items():
             entry["sha256"] = sha256(wheels[file])
     published |= wheels
@@ -104,10 +104,10 @@ def prepare_runtime(
 
 
 def _compiled(
-    core: Path, stdlib: bytes, wheels: Mapping[str, bytes], imports: Iterable[str], cache: Path, say: Say
+    core: Path, stdlib: bytes, wheels: Mapping[str, bytes], pins: Mapping[str, Any], cache: Path, say: Say
 ) -> tuple[bytes, dict[str, bytes]]:
-    """The standard library and the wheels with the modules that `imports` load as bytecode."""
-    bytecode = compile_modules(core, stdlib, wheels, cache, say, imports=imports)
+    """The standard library and the wheels with the modules that the pins' imports load as bytecode."""
+    bytecode = compile_modules(core, stdlib, wheels, cache, say, imports=pins["imports"], documented=pins["documented"])
     changed = {}
     for file, wheel in wheels.items():
         changed[file] = repacked(sourceless(without(wheel, []), bytecode[file])) if bytecode[file] else wheel
