@@ -248,7 +248,7 @@ def test_node_that_never_answers_ends_the_build_with_a_word(tmp_path, monkeypatc
     (tmp_path / "silent.mjs").write_text("setInterval(() => {}, 1000);\n")
     monkeypatch.setattr(assets, "NODE_SECONDS", 1)
     with pytest.raises(BuildError, match=r"silent\.mjs gave no answer in 1 s"):
-        assets._ask_node(tmp_path / "silent.mjs", {}, tmp_path)
+        assets.ask_node(tmp_path / "silent.mjs", {}, tmp_path)
 
 
 def test_many_may_write_the_same_file_at_once(tmp_path):

@@ -187,7 +187,7 @@ def test_with_the_network_cut_after_ready_it_still_trains_and_draws(chromium: Br
         act(page, "run")
         wait_state(page, "done")
         assert section(page).locator('[data-panel="learning"] svg').is_visible()
-        assert len(series(page)["direct"]) == 6
+        assert len(series(page)["direct"]) == 7
 
 
 def test_a_runtime_that_cannot_be_fetched_is_told_and_can_be_retried(chromium: Browser, lesson):
