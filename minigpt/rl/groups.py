@@ -44,8 +44,8 @@ def least_group(p: float, limit: float = 0.1) -> int:
 def simulate_groups(seed: int, p: float, group: int, groups: int = SIMULATED_GROUPS) -> Simulation:
     """Draw `groups` groups of answers and count those without signal.
 
-    The draws are indexed by (group, answer), so that a larger group holds the smaller one of the same seed. The error
-    is 0 if the formula gives 0 or 1: then there is nothing to draw.
+    The draws are indexed by (group, answer), from a stream for each size of group. The error is 0 if the formula gives
+    0 or 1: then there is nothing to draw.
     """
     expected = share_without_signal(p, group)
     right = uniforms(seed, f"groups/{group}", (groups, group)) < p
