@@ -25,6 +25,17 @@ def zip_bytes(entries: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+def unzipped(archive: bytes) -> dict[str, bytes]:
+    """Name -> contents of an archive's files."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        return {name: opened.read(name) for name in opened.namelist() if not name.endswith("/")}
+
+
+def wheel_bytes(entries: Mapping[str, bytes], record_name: str) -> bytes:
+    """The wheel of these files with a RECORD that says what they are, replacing a former one."""
+    return zip_bytes({**entries, record_name: record(entries, record_name)})
+
+
 def record(entries: Mapping[str, bytes], record_name: str) -> bytes:
     """The RECORD of a wheel: name, urlsafe base64 of the sha256, size. Source: the wheel specification (PEP 427)."""
     lines = [

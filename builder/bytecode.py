@@ -6,13 +6,12 @@ larger than its source; whatever else is asked for later is there as source.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from builder.archive import sha256, unzipped
 from builder.assets import ask_node
 from builder.errors import BuildError
 from builder.files import write_whole
@@ -48,10 +47,9 @@ def compile_modules(
         say(f"Compiling Python for the pages: {', '.join(archives)}")
         write_whole(kept, _compile(core, stdlib, archives, wanted))
     found: dict[str, dict[str, bytes]] = {name: {} for name in (STDLIB, *archives)}
-    with zipfile.ZipFile(kept) as opened:
-        for entry in opened.namelist():
-            archive, _, name = entry.partition("/")
-            found[archive][name] = opened.read(entry)
+    for entry, data in unzipped(kept.read_bytes()).items():
+        archive, _, name = entry.partition("/")
+        found[archive][name] = data
     return found
 
 
@@ -67,11 +65,9 @@ def wheel_compiler(core: Path, cache: Path, say: Say) -> Callable[[bytes], dict[
 
 def _digest(core: Path, stdlib: bytes, archives: Mapping[str, bytes], wanted: Mapping[str, list[str]]) -> str:
     """Of all that decides the result, Python itself included."""
-    digest = hashlib.sha256(json.dumps([wanted, list(archives)]).encode())
-    parts = [(core / "pyodide.asm.wasm").read_bytes(), stdlib, *archives.values()]
-    for part in [*parts, *((HERE / name).read_bytes() for name in SOURCES)]:
-        digest.update(hashlib.sha256(part).digest())
-    return digest.hexdigest()[:24]
+    sources = [(HERE / name).read_bytes() for name in SOURCES]
+    parts = [(core / "pyodide.asm.wasm").read_bytes(), stdlib, *archives.values(), *sources]
+    return sha256(json.dumps([wanted, list(archives), *map(sha256, parts)]).encode())[:24]
 
 
 def _compile(core: Path, stdlib: bytes, archives: Mapping[str, bytes], wanted: Mapping[str, list[str]]) -> bytes:
@@ -97,8 +93,7 @@ def _compile(core: Path, stdlib: bytes, archives: Mapping[str, bytes], wanted: M
 
 def sourceless(entries: Mapping[str, bytes], bytecode: Mapping[str, bytes]) -> dict[str, bytes]:
     """An archive's entries with each compiled module as `module.pyc` in its source's place."""
-    kept = {name: data for name, data in entries.items() if name not in bytecode}
-    return {**kept, **{f"{name}c": data for name, data in bytecode.items()}}
+    return {f"{name}c" if name in bytecode else name: bytecode.get(name, data) for name, data in entries.items()}
 
 
 def beside(entries: Mapping[str, bytes], bytecode: Mapping[str, bytes], tag: str) -> dict[str, bytes]:

@@ -23,7 +23,8 @@ SITE_PACKAGES = "/" + sysconfig.get_paths()["purelib"].lstrip("/")  # it begins 
 
 for name in request["imports"]:
     importlib.import_module(name)
-loaded = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values()) if request["imports"]}
+modules = list(sys.modules.values()) if request["imports"] else []
+loaded = {str(getattr(module, "__file__", None)) for module in modules}
 
 
 def bytecode(text, place, documented):

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import fnmatch
 import http.client
-import io
 import json
 import subprocess
 import sys
@@ -28,15 +27,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from builder.archive import record, sha256, zip_bytes
-from builder.bytecode import compile_modules, sourceless
+from builder.archive import sha256, unzipped, wheel_bytes, zip_bytes
+from builder.bytecode import STDLIB, compile_modules, sourceless
 from builder.errors import BuildError
 from builder.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "node_modules" / "pyodide"
 PINS = Path(__file__).with_name("pyodide.json")
-LOCK, STDLIB = "pyodide-lock.json", "python_stdlib.zip"
+LOCK = "pyodide-lock.json"
 CONNECT_SECONDS = 5
 
 Say = Callable[[str], object]
@@ -73,16 +72,19 @@ def prepare_runtime(
     entries = {lock["packages"][name]["file_name"]: lock["packages"][name] for name in chosen}
     wheels = {file: fetch_wheel(entry, pins, pyodide_dir, cache, say) for file, entry in entries.items()}
     if strip:
-        stripped = {lock["packages"][name]["file_name"]: pins["strip"].get(name, []) for name in chosen}
-        wheels = {
-            file: strip_wheel(wheel, stripped[file]) if stripped[file] else wheel for file, wheel in wheels.items()
-        }
-        if STDLIB in pins["strip"]:
-            published[STDLIB] = zip_bytes(without(published[STDLIB], pins["strip"][STDLIB]))
+        patterns = {lock["packages"][name]["file_name"]: pins["strip"].get(name, []) for name in chosen}
+        bytecode: dict[str, dict[str, bytes]] = {}
         if pins["imports"]:
-            published[STDLIB], wheels = _compiled(core, published[STDLIB], wheels, pins, cache, say)
-        for file, entry in entries.items():
-            entry["sha256"] = sha256(wheels[file])
+            wanted = {"imports": pins["imports"], "documented": pins["documented"]}
+            bytecode = compile_modules(core, published[STDLIB], wheels, cache, say, **wanted)
+        for file, wheel in wheels.items():
+            compiled = bytecode.get(file, {})
+            if patterns[file] or compiled:
+                wheels[file] = strip_wheel(wheel, patterns[file], compiled)
+                entries[file]["sha256"] = sha256(wheels[file])
+        if STDLIB in pins["strip"]:
+            kept = without(published[STDLIB], pins["strip"][STDLIB])
+            published[STDLIB] = zip_bytes(sourceless(kept, bytecode.get(STDLIB, {})))
     published |= wheels
     published[LOCK] = pruned_lock(lock, chosen)
     files = [{"name": name, "bytes": len(data), "sha256": sha256(data)} for name, data in published.items()]
@@ -101,17 +103,6 @@ def prepare_runtime(
         "packages": chosen,
         "files": files,
     }
-
-
-def _compiled(
-    core: Path, stdlib: bytes, wheels: Mapping[str, bytes], pins: Mapping[str, Any], cache: Path, say: Say
-) -> tuple[bytes, dict[str, bytes]]:
-    """The standard library and the wheels with the modules that the pins' imports load as bytecode."""
-    bytecode = compile_modules(core, stdlib, wheels, cache, say, imports=pins["imports"], documented=pins["documented"])
-    changed = {}
-    for file, wheel in wheels.items():
-        changed[file] = repacked(sourceless(without(wheel, []), bytecode[file])) if bytecode[file] else wheel
-    return zip_bytes(sourceless(without(stdlib, []), bytecode[STDLIB])), changed
 
 
 def closure(lock: Mapping[str, Any], packages: Iterable[str]) -> list[str]:
@@ -169,26 +160,22 @@ def check(name: str, source: str, data: bytes, expected: str) -> None:
         )
 
 
-def strip_wheel(wheel: bytes, patterns: Iterable[str]) -> bytes:
-    """The wheel without the files that match a pattern (`**/` at the start matches at any depth), RECORD rewritten."""
-    return repacked(without(wheel, patterns))
+def strip_wheel(wheel: bytes, patterns: Iterable[str], bytecode: Mapping[str, bytes] | None = None) -> bytes:
+    """The wheel without the files that match a pattern (`**/` at the start matches at any depth), RECORD rewritten.
 
-
-def repacked(entries: dict[str, bytes]) -> bytes:
-    """A wheel of these files, its RECORD rewritten."""
+    bytecode: of some of its sources, by their names; it takes their place.
+    """
+    entries = sourceless(without(wheel, patterns), bytecode or {})
     records = [name for name in entries if name.endswith(".dist-info/RECORD")]
     if len(records) != 1:
         raise BuildError(f"A wheel has one RECORD; this one has {len(records)}.", "Give the official wheel.")
-    entries[records[0]] = record(entries, records[0])
-    return zip_bytes(entries)
+    return wheel_bytes(entries, records[0])
 
 
 def without(archive: bytes, patterns: Iterable[str]) -> dict[str, bytes]:
     """Name -> contents of an archive's files that match no pattern."""
     patterns = list(patterns)
-    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
-        names = [name for name in opened.namelist() if not name.endswith("/")]
-        return {name: opened.read(name) for name in names if not _matches(name, patterns)}
+    return {name: data for name, data in unzipped(archive).items() if not _matches(name, patterns)}
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from builder.archive import record, sha256, zip_bytes
+from builder.archive import sha256, wheel_bytes
 from builder.bytecode import beside
 from builder.errors import BuildError
 from builder.runtime import read_pins
@@ -37,19 +37,14 @@ def build_wheel(out: Path, *, root: Path = ROOT, compiler: Compiler | None = Non
         f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nRequires-Python: {project['requires-python']}\n"
     ).encode()
     entries[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: raona\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    data = _packed(entries, info)
+    data = wheel_bytes(entries, f"{info}/RECORD")
     if compiler:
         tag = f"cpython-{read_pins()['python'].replace('.', '')}"
-        data = _packed(beside(entries, compiler(data), tag), info)
+        data = wheel_bytes(beside(entries, compiler(data), tag), f"{info}/RECORD")
     path = out / sha256(data)[:12] / f"{name}-{version}-py3-none-any.whl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
-
-
-def _packed(entries: dict[str, bytes], info: str) -> bytes:
-    entries = {name: data for name, data in entries.items() if name != f"{info}/RECORD"}
-    return zip_bytes({**entries, f"{info}/RECORD": record(entries, f"{info}/RECORD")})
 
 
 def describe_wheel(path: Path, site: Path) -> dict[str, Any]:

@@ -24,10 +24,10 @@ const { loadPyodide } = await import(core + "/pyodide.mjs");
 const python = await loadPyodide({ stdLibURL: stdlib });
 for (const file of [numpy, wheel]) python.unpackArchive(new Uint8Array(readFileSync(file)), "wheel");
 console.log(python.runPython(`
-import json, sys
+import json, sys, types
 from widgets._runtime.bridge import open as open_session
 session = open_session("kernel")
-session.start("run", "cot", __import__("types").SimpleNamespace(to_py=dict), "experiment")
+session.start("run", "cot", types.SimpleNamespace(to_py=dict), "experiment")
 while not any("event" in output and output["event"]["type"] == "point" for output in session.advance(50).to_py()):
     pass
 files = {
