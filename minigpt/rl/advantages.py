@@ -53,5 +53,6 @@ def leave_one_out(rewards: np.ndarray) -> np.ndarray:
     rewards: (Q, G). Returns (Q, G) float64, reward units: G/(G−1) times the distance to the group's mean.
     Source: RLOO, Ahmadian et al. 2024, arXiv:2402.14740.
     """
-    G = check_rewards(rewards).shape[1]
-    return group_advantages(rewards, scale="none") * (G / (G - 1))
+    centred = group_advantages(rewards, scale="none")
+    G = centred.shape[1]
+    return centred * (G / (G - 1))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from minigpt.attempts import power
 from minigpt.streams import uniforms
 
 SIMULATED_GROUPS = 20_000
@@ -25,10 +26,7 @@ def share_without_signal(p: float, group: int) -> float:
     """
     if not 0.0 <= p <= 1.0 or group < 2:
         raise ValueError(f"expected p in [0, 1] and a group of at least 2, got p={p}, group={group}")
-    right = wrong = 1.0
-    for _ in range(group):  # running products have the same bits everywhere, powers do not
-        right, wrong = right * p, wrong * (1.0 - p)
-    return right + wrong
+    return power(p, group) + power(1.0 - p, group)
 
 
 def least_group(p: float, limit: float = 0.1) -> int:
