@@ -169,10 +169,13 @@ def stages(marks: list[dict[str, Any]], clicked: float) -> dict[str, Any]:
     compiled = [mark["end"] - mark["start"] for mark in marks if mark["what"] == "bench-compile"]
     if compiled:
         found["compile"] = compiled[0]
-    trained = next((mark["at"] for mark in marks if mark["what"] == "point" and mark.get("x")), None)
-    if trained is not None:
-        found["click to step 250"] = trained - clicked
-    return {"stages": found, "click_to_point_ms": (first("point") or float("nan")) - clicked}
+    nowhere = float("nan")
+    trained = next((mark["at"] for mark in marks if mark["what"] == "point" and mark.get("x")), nowhere)
+    return {
+        "stages": found,
+        "click_to_point_ms": (first("point") or nowhere) - clicked,
+        "click_to_trained_point_ms": trained - clicked,
+    }
 
 
 def transferred(requests: list[Request]) -> dict[str, int]:
